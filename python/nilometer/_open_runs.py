@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from asyncio import Task
     from typing import Any
 
-    from .run import Run
+    from ._training_run import Run
 
 lock = threading.RLock()
 # The latest last.

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from . import _config, _native
+from ._run_settings import runs_folder
 from ._trouble import warn_once
-from .run import runs_folder
 
 
 NO_STEP = -(2**63)

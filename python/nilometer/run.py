@@ -9,197 +9,23 @@ from __future__ import annotations
 
 import os
 import sys
-import weakref
 from collections.abc import Mapping
 
 from . import _native, _open_runs
-from ._config import as_mapping, config_events
-from ._exceptions import is_crash, record_exception, watch_cells, watch_threads
-from ._program_end import (
-    INTERRUPTED,
-    at_program_end,
-    exit_code_of,
-    interrupted_by,
-    note_interrupted,
-    other_threads_go_on,
-)
+from ._end_of_runs import watch_end
 from ._provenance import command, notebook_name, program_json
 from ._ranks import begun_by_first_rank, ranks_key
-from ._trouble import refuse_pickling, report, require, require_type, warn_once
+from ._run_settings import interval_secs, is_disabled, runs_folder
+from ._training_run import Run as Run
+from ._trouble import report, require, require_type, warn_once
 
 # Not from `typing`: importing that would take longer than this package.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from asyncio import Task
-    from collections.abc import Callable
-    from threading import Thread
-    from types import TracebackType
     from typing import Any
 
 # How often a run of each name was begun here: ranks find each other by it.
 _begun: dict[str | None, int] = {}
-# Whatever still waits for a GPU when a run ends. A forked child has no GPU to wait for.
-_settle_before_finish: weakref.WeakSet[Any] = weakref.WeakSet()
-
-DEFAULT_INTERVAL_SECS = 0.1
-
-
-class Run(_native.Run):
-    """One training, as this process sees it. Made by `nilometer.init` or joined by its path.
-
-    >>> import nilometer, tempfile
-    >>> run = nilometer.init(name="example", dir=tempfile.mkdtemp())
-    >>> for step in range(3):
-    ...     run.log({"loss": 1.0 / (step + 1), "eval": {"accuracy": 0.5}}, step=step)
-    >>> run.finish()
-    >>> nilometer.read_run(run.path).series("loss").value.tolist()
-    [1.0, 0.5, 0.3333333333333333]
-    """
-
-    # The process that began it here, what NILO_RUN_DIR was before, and the training (a callback, a logger) that it belongs to.
-    _begun_by: int | None = None
-    _outer: str | None = None
-    _training: Callable[[], object] | None = None
-    _was_made_for_training = False
-    _training_is_over = False
-    # Begun without `init`, for whatever was logged or timed first.
-    _is_implicit = False
-    # Who opened it, here or before a fork; one of several loggers side by side is never the current run.
-    _opened_by: int | None = None
-    _thread: Thread | None = None
-    _task: Task[Any] | None = None
-    _is_beside = False
-    # Within `with run:`, whose end is the run's.
-    _is_entered = False
-    _name: str | None = None
-    _folder: str | None = None
-    resumes: str | None = None
-    """The id of the run that this one continues."""
-    # Only its number: the exception itself would keep everything alive that its frames hold.
-    _began_while_handling: int | None = None
-
-    __reduce__ = refuse_pickling
-
-    @property
-    def id(self) -> str | None:
-        """The run's id: the name of its folder."""
-        return None if self.path is None else os.path.basename(os.fspath(self.path))
-
-    def config(self, values: Any = None, /, **more: Any) -> None:
-        """Adds settings (hyperparameters): a dictionary, a namespace or a dataclass; nested ones are flattened with `/`.
-
-        Numbers, truth values, texts and lists keep their type; anything else is stored as its text.
-        """
-        for event in config_events(as_mapping(values), more):
-            self.add_config(event)
-
-    def attach(
-        self,
-        source: str | os.PathLike[str] | bytes | bytearray | memoryview,
-        name: str | None = None,
-        media_type: str | None = None,
-    ) -> None:
-        """Stores a copy of a file, or bytes, with the run: `run.attach("snapshot.pickle")`, `run.attach(png, "curve.png")`.
-
-        `name` is what it is called there: 1 to 100 letters, digits, `.`, `_` or `-`, not starting with a dot, and used once in a run;
-        a file's own name unless given, while bytes need one. `media_type` is guessed from it: `image/png`.
-        At most 256 MiB each, and 1 GiB a run. Waits until the disk has it.
-
-        Wrong arguments raise. A file that cannot be read or stored (a full disk, a name that is taken) is a warning, as in `log`.
-        """
-        if isinstance(source, (bytes, bytearray, memoryview)):
-            if name is None:
-                raise TypeError("attach: bytes need a name")
-            content: bytes | str = bytes(source)
-        elif isinstance(source, (str, os.PathLike)):
-            content = os.fsdecode(source)
-        else:
-            raise TypeError(f"attach: source must be a path or bytes, not {type(source).__name__}")
-        if name is None:
-            name = os.path.basename(os.fsdecode(source))
-        require_type(name, str, "name")
-        if media_type is None:
-            from mimetypes import guess_type
-
-            media_type = guess_type(name)[0] or "application/octet-stream"
-        require_type(media_type, str, "media_type")
-        self.attach_source(content, name, media_type)
-
-    def phase(self, name: str, seconds: float | None = None) -> Any:
-        """Times a block: `with run.phase("forward"):`. With `seconds`, stores a phase timed elsewhere."""
-        if seconds is not None:
-            super().phase(name, seconds)
-            return None
-        return self.timer.phase(name)
-
-    @property
-    def timer(self) -> Any:
-        """This run's own TrainingTimer."""
-        timer = self.__dict__.get("_timer")
-        if timer is None:
-            from .profiling import TrainingTimer
-
-            timer = self.__dict__["_timer"] = TrainingTimer(run=self)
-        return timer
-
-    def finish(self, exit_code: int | None = None, *, at_exit: bool = False) -> None:
-        """Ends this process's part, and the run itself when this process made it.
-
-        Its exit code is 0 unless told otherwise; called while an exception is handled, in a `finally` or an `except`, it is that of the exception; -2 is an end by signal 2.
-        After Ctrl-C it is 130, and -2 once the interrupt has ended the program: until then the program may go on.
-        Called at exit by itself, with `at_exit`: the run then ends with the process and has its exit status.
-        """
-        error = None
-        if exit_code != 0 and not at_exit:
-            error = self._exception_in_flight()
-            if is_crash(error):
-                record_exception(self.path, error)
-            if exit_code is None:
-                return self._finish_by(error)
-        self._finish(exit_code, at_exit=at_exit)
-
-    def _finish_by(self, error: BaseException | None) -> None:
-        """Ends as this exception would end a program; an interrupt that the program may still catch has not killed it."""
-        exit_code = exit_code_of(error)
-        is_interrupt = isinstance(error, KeyboardInterrupt)
-        if isinstance(error, KeyboardInterrupt):
-            exit_code = INTERRUPTED
-            note_interrupted(error, self)
-        self._finish(exit_code, is_interrupted=is_interrupt)
-
-    def _finish(self, exit_code: int | None, *, at_exit: bool = False, is_interrupted: bool = False) -> None:
-        for part in list(_settle_before_finish):
-            part.settle()
-        super().finish(exit_code, at_exit=at_exit, is_interrupted=is_interrupted)
-        _open_runs.remove(self)
-
-    def _exception_in_flight(self) -> BaseException | None:
-        """The exception that is being handled, unless the run began while that was so already."""
-        error = sys.exc_info()[1]
-        return None if id(error) == self._began_while_handling else error
-
-    def __enter__(self) -> Run:
-        self._is_entered = True
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._is_entered = False
-        if is_crash(error):
-            record_exception(self.path, error)
-        self._finish_by(error)
-
-    def __repr__(self) -> str:
-        where = "storing nothing" if self.path is None else os.fspath(self.path)
-        return f"<nilometer.Run {where}>"
-
-    def _repr_html_(self) -> str:
-        if self.path is None:
-            return "<p>A run that stores nothing.</p>"
-        from .reading import RecordedRun
-
-        return RecordedRun(self.path)._repr_html_()
 
 
 def init(
@@ -280,7 +106,7 @@ def begin(
 
     `started_by` is the job that the process was started in; where the run does not lie in it, it tells its id.
     """
-    if _is_disabled():
+    if is_disabled():
         return Run(None)
     words = command()
     text_tags = {str(key): str(value) for key, value in (tags or {}).items()}
@@ -319,8 +145,7 @@ def begin(
         report(f"{refused}; recording to {os.path.dirname(path)} instead")
     if is_new:
         try:
-            interval_secs = _interval_secs(interval) if memory and job is None else None
-            run.own(interval_secs)
+            run.own(interval_secs(interval) if memory and job is None else None)
         except OSError as error:
             report(f"memory is not recorded: {error}")
     elif memory and job is None:
@@ -331,7 +156,7 @@ def begin(
 def _stand_by(run: Run, interval: float | None) -> None:
     """Another rank records the memory of all; this one goes on when that one is gone."""
     try:
-        run.stand_by(_interval_secs(interval))
+        run.stand_by(interval_secs(interval))
     except OSError as error:
         report(f"memory is not recorded after the first rank has ended: {error}")
 
@@ -341,7 +166,7 @@ def _begun_here(run: Run, name: str | None, dir: str | os.PathLike[str] | None, 
     run._began_while_handling = id(sys.exc_info()[1])
     run.resumes = resumes
     run.tell_rank_end()
-    _watch_end()
+    watch_end()
     return run
 
 
@@ -464,7 +289,7 @@ def active_run() -> Run | None:
     run = _open_runs.current()
     if run is not None:
         return run
-    return run_to_log_to() if os.environ.get("NILO_RUN_DIR") and not _is_disabled() else None
+    return run_to_log_to() if os.environ.get("NILO_RUN_DIR") and not is_disabled() else None
 
 
 def joined_run() -> Run | None:
@@ -476,7 +301,7 @@ def joined_run() -> Run | None:
     if run is not None:
         return run
     path = os.environ.get("NILO_RUN_DIR")
-    if not path or _is_disabled():
+    if not path or is_disabled():
         return None
     with _open_runs.lock:
         run = _open_runs.current()
@@ -489,7 +314,7 @@ def joined_run() -> Run | None:
             return None
         run._is_implicit = True
         _open_runs.add_for_main_thread(run)
-        _watch_end()
+        watch_end()
         return run
 
 
@@ -519,11 +344,11 @@ def finish(exit_code: int | None = None) -> None:
 def _join() -> Run:
     """Adds to the run that this process was started under, as it is; without one, or where that is over, begins one."""
     path = os.environ.get("NILO_RUN_DIR")
-    if path and not _is_disabled() and not _native.run_is_abandoned(path):
+    if path and not is_disabled() and not _native.run_is_abandoned(path):
         try:
             run = Run(path)
             _open_runs.add(run)
-            _watch_end()
+            watch_end()
             return run
         except OSError as error:
             report(f"cannot join the run of NILO_RUN_DIR: {error}")
@@ -532,73 +357,6 @@ def _join() -> Run:
     return init()
 
 
-def runs_folder() -> str:
-    """The folder that holds runs: `NILO_DIR`, or `dir` of the nearest `nilo.toml`, or `.nilo`."""
-    asked = os.environ.get("NILO_DIR")
-    if asked:
-        return asked
-    try:
-        return os.fspath(_native.project_folder())
-    except ValueError as error:
-        report(str(error))
-        return ".nilo"
-
-
-def _interval_secs(asked: float | None) -> float:
-    if asked is not None:
-        return float(asked)
-    try:
-        return _native.configured_interval() or DEFAULT_INTERVAL_SECS
-    except ValueError as error:
-        report(str(error))
-        return DEFAULT_INTERVAL_SECS
-
-
-def _is_disabled() -> bool:
-    mode = os.environ.get("NILO_MODE", "")
-    if mode not in ("", "on", "disabled", "off"):
-        report(f"NILO_MODE must be 'on' or 'disabled', not {mode!r}; recording stays on")
-    return mode in ("disabled", "off")
-
-
-def _watch_end() -> None:
-    at_program_end(_end_all, _note_failure)
-    watch_threads(_run_dir)
-    watch_cells(_run_dir)
-
-
-def _run_dir() -> str | os.PathLike[str] | None:
-    """The run that this process is in, also after its part of it has ended."""
-    run = _open_runs.current()
-    if run is not None:
-        return run.path
-    return None if _is_disabled() else os.environ.get("NILO_RUN_DIR") or None
-
-
-def _note_failure(error: BaseException) -> None:
-    if is_crash(error):
-        record_exception(_run_dir(), error)
-
-
-def _end_all(error: BaseException | None, exit_code: int | None) -> None:
-    try:
-        if is_crash(error):
-            record_exception(_run_dir(), error)
-        for run in interrupted_by(error):
-            if exit_code is not None:
-                run.correct_end(INTERRUPTED, exit_code)
-        # A child of multiprocessing waits for its threads only after this; they may log until then.
-        stays_open = exit_code is not None and other_threads_go_on()
-        for run in _open_runs.all_open():
-            if stays_open:
-                run.end(exit_code)
-            else:
-                run.finish(exit_code, at_exit=True)
-    except Exception as trouble:  # noqa: BLE001 - the program's own exit goes on
-        sys.stderr.write(f"nilometer: the run could not be finished: {trouble}\n")
-
-
-os.register_at_fork(after_in_child=_settle_before_finish.clear)
 # Under `nilo run` an import is enough: the run is there already.
 if os.environ.get("NILO_RUN_DIR"):
-    _watch_end()
+    watch_end()

@@ -21,9 +21,9 @@ except ImportError as error:
     raise ImportError("nilometer.torch needs PyTorch: pip install torch") from error
 
 from . import _native, _open_runs
+from ._training_run import Run, settle_before_finish
 from ._trouble import is_strict, report, require, require_type
 from .profiling import GPUMemoryProfiler, ThroughputTracker, TrainingTimer
-from .run import Run, _settle_before_finish
 
 _is_compiling = torch.compiler.is_compiling
 
@@ -134,7 +134,7 @@ class Watch:
         )
         _pick_clock(weakref.ref(self))
         self._steps.tell_step()
-        _settle_before_finish.add(self)
+        settle_before_finish.add(self)
 
         self._handles: list[Any] = []
         if _can_be_replicated(model):

@@ -6,6 +6,7 @@ import warnings
 import lightning
 import pytest
 import torch
+from full_memory import Full, Module, language_model_within, three_steps, two_epochs
 from tiny import Sentences, language_model
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -17,40 +18,10 @@ from nilometer.optimize.batches.loop_recovery import BatchRecovery
 from nilometer.optimize.measuring.oom_recovery import release
 
 
-class Full:
-    """Raises as a full GPU does for more than so many samples, after the forward pass."""
-
-    def __init__(self, most):
-        self.most = most
-        self.sizes = []
-
-    def __call__(self, rows):
-        self.sizes.append(rows)
-        if rows > self.most:
-            raise torch.OutOfMemoryError(f"out of memory with {rows} samples")
-
-
 def trained_by_trainer(folder, *, most=None, accumulation=1, **options):
-    model = language_model()
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
     full = Full(most or 1000)
-    model.register_forward_hook(lambda _module, _args, kwargs, _output: full(len(kwargs["input_ids"])), with_kwargs=True)
-    arguments = TrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=8,
-        gradient_accumulation_steps=accumulation,
-        max_steps=3,
-        learning_rate=0.1,
-        optim="sgd",
-        report_to=[],
-        disable_tqdm=True,
-        save_strategy="no",
-        use_cpu=True,
-    )
-    dataset = Sentences(64)
-    trainer = Trainer(model=model, args=arguments, train_dataset=dataset, **options)
+    model = language_model_within(full)
+    trainer = Trainer(model=model, args=three_steps(folder, accumulation), train_dataset=Sentences(64), **options)
     recovery = recover_trainer(trainer) if most else None
     trainer.train()
     return model, recovery, full
@@ -150,37 +121,10 @@ def test_memory_that_nothing_fits_into_ends_the_training(tmp_path):
         trained_by_trainer(tmp_path, most=0.5)
 
 
-class Module(lightning.LightningModule):
-    def __init__(self, full=None, as_dict=False):
-        super().__init__()
-        torch.manual_seed(8)
-        self.net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1))
-        self.full, self.as_dict = full, as_dict
-
-    def training_step(self, batch, batch_idx):
-        inputs, target = batch
-        loss = nn.functional.mse_loss(self.net(inputs), target)
-        if self.full is not None:
-            self.full(len(inputs))
-        self.log("loss", loss)
-        return {"loss": loss} if self.as_dict else loss
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
-
-
 def fitted(module, *, accumulation=1, prepare=None):
     torch.manual_seed(9)
     dataset = TensorDataset(torch.randn(40, 8), torch.randn(40, 1))
-    trainer = lightning.Trainer(
-        max_epochs=2,
-        accelerator="cpu",
-        accumulate_grad_batches=accumulation,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    trainer = two_epochs(accumulation)
     recovery = prepare(module) if prepare else None
     trainer.fit(module, DataLoader(dataset, batch_size=10))
     return recovery, trainer

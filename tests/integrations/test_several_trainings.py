@@ -170,7 +170,7 @@ def test_two_loggers_side_by_side_are_two_runs(tmp_path):
         logger.log_hyperparams({"value": value})
     for logger, value in zip(loggers, (3.0, 4.0)):
         logger.log_metrics({"loss": value}, step=1)
-    nilometer.run._end_all(None, None)
+    nilometer._end_of_runs.end_all(None, None)
     runs = all_runs(tmp_path / "runs")
     assert runs["left"].series("loss").value.tolist() == [1.0, 3.0]
     assert runs["right"].series("loss").value.tolist() == [2.0, 4.0]
@@ -198,7 +198,7 @@ def test_the_runs_of_all_loggers_end_before_the_next_training(tmp_path):
     top = {nilometer.read_run(path).description["name"]: nilometer.read_run(path) for path in folder.iterdir() if path.is_dir()}
     assert sorted(top) == ["final", "left", "next", "right"], "none lies inside another"
     assert {name for name, run in top.items() if "ending" in run.description} == {"left", "right"}
-    nilometer.run._end_all(None, 0)
+    nilometer._end_of_runs.end_all(None, 0)
     for run in all_runs(folder).values():
         summary = run.summary()
         assert summary["exit_code"] == 0 and summary["memory"]["peak_bytes"] > 0
@@ -214,7 +214,7 @@ def test_a_logger_beside_the_programs_own_run_ends_before_the_next_training(tmp_
     second.log_metrics({"loss": 2.0}, step=0)
     assert run.finished and not own.finished and not second.experiment.finished
     assert [inner.description["name"] for inner in nilometer.read_run(own.path).runs] == ["first", "second"]
-    nilometer.run._end_all(None, 0)
+    nilometer._end_of_runs.end_all(None, 0)
 
 
 def test_two_fits_with_a_logger_each_are_two_runs(tmp_path):

@@ -1,12 +1,8 @@
-"""The memory optimization system without a model: it watches, alerts, cleans up, logs buffers, and reports what was measured."""
+"""The memory optimization system without a model: it gives back what it took over, cleans up, logs buffers, and reports what was measured."""
 
-import asyncio
 import gc
 import json
-import mmap
 import os
-import sys
-import textwrap
 import threading
 import tracemalloc
 import types
@@ -17,8 +13,8 @@ from conftest import wait_until
 from package import run_program
 
 import nilometer
-from nilometer import LeakDetector, MemoryOptimizationConfig, MemoryOptimizationSystem
-from nilometer.optimize import GarbageCollector, memory_efficient_context, memory_efficient_decorator, memory_efficient_training, quick_memory_optimization
+from nilometer import MemoryOptimizationConfig, MemoryOptimizationSystem
+from nilometer.optimize import GarbageCollector
 from nilometer.optimize.host import garbage
 from nilometer.optimize.objects.allocation_lines import traced_lines
 from nilometer.optimize.report_files import bullet_points
@@ -128,77 +124,6 @@ def test_what_is_saved_is_measured(tmp_path):
     run_program(code, tmp_path)
 
 
-def test_usage_is_a_share_of_what_the_program_may_hold():
-    config = MemoryOptimizationConfig(max_memory_usage_gb=0.5, monitoring_interval=0.05, enable_memory_profiling=False)
-    with MemoryOptimizationSystem(config) as optimizer:
-        usage = optimizer.get_comprehensive_report()["current_memory_usage"]
-    assert usage["memory_percent"] == pytest.approx(usage["memory_mb"] / 512, rel=1e-3)
-    assert usage["limit_mb"] == 512 and usage["limit_source"] == "max_memory_usage_gb"
-    assert 0 < usage["process_mb"] <= usage["peak_mb"] + 1 and 0 < usage["system"]["memory_percent"] < 1 and usage["gpus"] == []
-    limit = nilometer._native.memory_limit()
-    large = MemoryOptimizationSystem(MemoryOptimizationConfig(max_memory_usage_gb=1e6))
-    assert large.limit_bytes == limit[0]
-
-
-def test_a_small_budget_alerts_and_a_late_callback_is_told():
-    # This process holds more than 4 MiB, whatever the machine has.
-    config = MemoryOptimizationConfig(max_memory_usage_gb=4 / 1024, monitoring_interval=0.02, enable_memory_profiling=False)
-    early, late = [], []
-    with MemoryOptimizationSystem(config) as optimizer:
-        optimizer.monitor.add_alert_callback(early.append)
-        wait_until(lambda: early, "the alert")
-        optimizer.monitor.add_alert_callback(late.append)
-        wait_until(lambda: late, "the alert that stands")
-        report = optimizer.get_comprehensive_report()
-    assert early[0]["type"] == late[0]["type"] == "critical_memory"
-    assert early[0]["device"] == "host" and early[0]["threshold"] == 90 and early[0]["current_usage"] > 90
-    assert {alert["type"] for alert in report["alerts"]} == {"warning_memory", "critical_memory"}
-    assert [alert["type"] for alert in report["alert_history"]] == ["critical_memory"]
-
-
-def new_memory(size):
-    """Pages that this process did not have before: what earlier tests gave back is not used again."""
-    piece = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    piece.write(b"x" * size)
-    return piece
-
-
-def test_where_memory_goes_is_judged_against_the_budget():
-    held_gb = nilometer.memory.MemoryProfiler().read()[0].allocated / 2**30
-    config = MemoryOptimizationConfig(max_memory_usage_gb=held_gb + 1, monitoring_interval=0.1, enable_memory_profiling=False, enable_object_counting=False)
-    kept, alerts = [], []
-    with MemoryOptimizationSystem(config) as optimizer:
-        optimizer.monitor.add_alert_callback(alerts.append)
-
-        def is_told():
-            kept.append(new_memory(256 << 10))
-            optimizer.step()
-            return any(alert["type"] == "oom_risk" for alert in alerts)
-
-        wait_until(is_told, "the risk", 120)
-        report = optimizer.get_comprehensive_report()
-    [alert] = [alert for alert in alerts if alert["type"] == "oom_risk"][:1]
-    assert alert["limit"] == "the program's own budget" and alert["message"].startswith("job memory is likely to run out in ")
-    [risk] = report["oom_risk"]
-    usage = report["current_memory_usage"]
-    assert risk["limit"] == usage["limit_source"] == "max_memory_usage_gb" and risk["resource"] == "job memory"
-    assert risk["current_usage"] == pytest.approx(100 * usage["memory_percent"], abs=2)
-    assert risk["risk_level"] in ("high", "critical") and risk["predicted_oom_seconds"] < 600
-    assert "oom_risk" in {alert["type"] for alert in report["alerts"]}
-
-
-def test_a_budget_above_the_limit_in_force_is_none():
-    limit = nilometer._native.memory_limit()
-    risk = nilometer.OOMDetector(devices=["host"]).check()[0]
-    above = nilometer.OOMDetector(devices=["host"], max_memory_bytes=limit[0] + 1).check()[0]
-    assert above.limit_source == risk.limit_source != nilometer._native.OWN_BUDGET
-    held = nilometer.memory.MemoryProfiler().read()[0].allocated
-    below = nilometer.OOMDetector(devices=["host"], max_memory_bytes=held).check()[0]
-    assert (below.limit_source, below.risk_level.value) == (nilometer._native.OWN_BUDGET, "critical") and below.current_usage > 90
-    with pytest.raises(ValueError, match="max_memory_bytes is 0; it must be a whole number, 1 or more"):
-        nilometer.MemoryDebugger(max_memory_bytes=0)
-
-
 def test_garbage_is_collected_where_no_step_does(monkeypatch):
     config = MemoryOptimizationConfig(monitoring_interval=0.02, auto_gc_interval=0.02, enable_memory_profiling=False)
     with MemoryOptimizationSystem(config) as optimizer:
@@ -256,89 +181,6 @@ def test_pauses_within_steps_are_recommended_against_also_where_thresholds_are_t
         optimizer.collector._pauses.total_secs = optimizer.collector._pauses.longest_automatic_secs = 1000.0
         found = {one["rule"]: one["change"] for one in optimizer.generate_optimization_recommendations()}
     assert "memory_efficient_training() in place of MemoryOptimizationSystem" in found["schedule-collections"]
-
-
-def test_objects_that_accumulate_are_found_and_registered_ones_cleaned_up(tmp_path):
-    code = """
-        import nilometer
-        class Record:
-            def __init__(self):
-                self.values = [1.0] * 100
-        config = nilometer.MemoryOptimizationConfig(monitoring_interval=0.5, profile_top_n=3)
-        cache = []
-        with nilometer.MemoryOptimizationSystem(config) as optimizer:
-            optimizer.leaks.time_share, optimizer.leaks.every_steps = 1e9, 5
-            optimizer.leaks.on_cleanup(cache.clear)
-            for _ in range(200):
-                cache.append(Record())
-                optimizer.step()
-            report = optimizer.get_comprehensive_report()["object_leaks"]
-            optimizer.export_optimization_report("report.md")
-            assert 0 < len(report["growing"]) <= 3
-            assert any("cache" in str(one["holder"]) for one in report["growing"]), report
-            result = optimizer.optimize_memory_usage()
-            assert result["actions"][0]["name"] == "registered objects" and cache == []
-        assert "Objects that accumulate" in open("report.md").read()
-    """
-    run_program(code, tmp_path)
-
-
-def test_loading_is_no_leak_and_growth_beyond_a_baseline_that_was_set_is():
-    with MemoryOptimizationSystem(QUIET) as optimizer:
-        loaded = bytearray(b"x") * (200 << 20)
-        [leak] = optimizer.get_comprehensive_report()["memory_leaks"]
-        assert leak["growth_mb"] > 150 and leak["kind"] == "baseline" and not leak["is_leak"]
-        optimizer.monitor.set_baseline()
-        more = bytearray(b"x") * (200 << 20)
-        [leak] = optimizer.get_comprehensive_report()["memory_leaks"]
-        assert leak["growth_mb"] > 150 and leak["is_leak"]
-        del loaded, more
-
-
-def test_a_leak_is_in_alerts_and_recommendations(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run = nilometer.init(name="leaks")
-    config = MemoryOptimizationConfig(monitoring_interval=0.1, enable_memory_profiling=False, enable_object_counting=False)
-    kept = []
-    with MemoryOptimizationSystem(config) as optimizer:
-
-        def is_recommended():
-            kept.append(new_memory(256 << 10))
-            run.log({"loss": 1.0})
-            optimizer.step()
-            return any(one["rule"] == "stop-the-leak" for one in optimizer.generate_optimization_recommendations())
-
-        wait_until(is_recommended, "a leak that goes on", 120)
-        assert optimizer.facts()["host"]["leak_bytes_per_second"] > 0
-        wait_until(lambda: is_recommended() and optimizer.monitor.active_alerts(), "the alert", 120)
-        report = optimizer.get_comprehensive_report()
-    assert "memory_leak" in {alert["type"] for alert in report["alerts"]}
-    assert report["memory_leaks"][0]["is_leak"] and report["memory_leaks"][0]["kind"] == "leak"
-    run.finish(0)
-
-
-def test_steps_that_the_system_counts_end_the_time_of_loading():
-    """No run logs steps, and it is the first minute: what the system was told of tells training from loading, for all parts of the report alike."""
-    config = MemoryOptimizationConfig(monitoring_interval=0.1, enable_memory_profiling=False, enable_object_counting=False)
-    kept = []
-    with LeakDetector(sampling_interval=0.1) as still_watching, MemoryOptimizationSystem(config) as optimizer:
-
-        def recommended():
-            kept.append(new_memory(256 << 10))
-            optimizer.step()
-            return [one for one in optimizer.generate_optimization_recommendations() if one["rule"] == "stop-the-leak"]
-
-        wait_until(lambda: recommended() and optimizer.steps > 120, "a leak that goes on", 120)
-        report = optimizer.get_comprehensive_report()
-        [said] = recommended()
-        optimizer.stop()
-        # Nothing grows any more, and whoever goes on looking says so.
-        wait_until(lambda: not still_watching.check()[0].is_leak, "the end of the leak", 120)
-    assert report["memory_leaks"][0]["is_leak"] and report["memory_leaks"][0]["kind"] == "leak"
-    [alert] = [one for one in report["alerts"] if one["type"] == "memory_leak"]
-    assert alert["device"] == "host" and alert["mb_per_minute"] > 0
-    assert said["confidence"] == "high" and not any("may be loading" in reason for reason in said["evidence"])
-    assert optimizer.get_comprehensive_report()["memory_leaks"][0]["is_leak"], "after its end too"
 
 
 def test_the_report_of_objects_has_the_same_keys_whatever_is_switched_off():
@@ -420,161 +262,6 @@ def test_a_collector_that_is_started_already_serves():
     assert collector.stats()["steps"] == 0
 
 
-def test_quick_optimization_measures(tmp_path):
-    code = """
-        import gc, nilometer
-        gc.disable()
-        class Node:
-            pass
-        node = Node()
-        node.self, node.data = node, bytearray(100 << 20)
-        del node
-        result = nilometer.quick_memory_optimization()
-        assert 95 < result["memory_saved_mb"] < 130 and result["objects_collected"] >= 2, result
-        assert nilometer.quick_memory_optimization()["memory_saved_mb"] < 10
-    """
-    run_program(code, tmp_path)
-    quick = quick_memory_optimization()
-    assert set(quick) >= {"memory_saved_mb", "gpu_memory_saved_mb", "actions"}
-    assert quick["optimizations_applied"] == [row["name"] for row in quick["actions"] if row["saved_mb"] > 0]
-
-
-class Kept:
-    """Garbage that only a collection frees."""
-
-    alive = 0
-
-    def __init__(self):
-        self.self = self
-        Kept.alive += 1
-
-    def __del__(self):
-        Kept.alive -= 1
-
-
-@pytest.fixture
-def no_gc():
-    gc.collect()
-    Kept.alive = 0
-    gc.disable()
-    yield
-    gc.enable()
-
-
-def test_contexts_and_functions_leave_no_garbage(no_gc):
-    with memory_efficient_context() as figures:
-        Kept()
-    assert Kept.alive == 0 and figures["memory_saved_mb"] >= 0 and figures["objects_collected"] >= 1
-    with pytest.raises(KeyError), memory_efficient_context():
-        Kept()
-        raise KeyError
-    gc.collect()
-    assert Kept.alive == 0
-
-    @memory_efficient_decorator(threshold_mb=0)
-    def work(a, *, b):
-        """What it does."""
-        Kept()
-        return a + b
-
-    assert work(1, b=2) == 3 and Kept.alive == 0
-    assert work.__name__ == "work" and work.__doc__ == "What it does."
-
-    @memory_efficient_decorator(threshold_mb=1e6)
-    def small():
-        Kept()
-
-    small()
-    assert Kept.alive == 1, "a call that grew by little is not worth a collection"
-
-
-@pytest.mark.parametrize("wrong", [-1, float("nan"), "16", None, True])
-def test_thresholds_that_are_no_size_are_refused_at_once(wrong):
-    with pytest.raises((ValueError, TypeError), match="^threshold_mb must"):
-        memory_efficient_decorator(threshold_mb=wrong)
-    with pytest.raises((ValueError, TypeError), match="^threshold_mb must"), memory_efficient_context(threshold_mb=wrong):
-        pass
-
-
-def test_methods_of_a_class_are_decorated_on_either_side(no_gc):
-    tidy = memory_efficient_decorator(threshold_mb=0)
-
-    class Work:
-        @tidy
-        @staticmethod
-        def above(value=1):
-            """What it does."""
-            Kept()
-            return value
-
-        @staticmethod
-        @tidy
-        def below(value=2):
-            Kept()
-            return value
-
-        @memory_efficient_decorator
-        @classmethod
-        def of_class(cls):
-            return cls
-
-        @tidy
-        def of_object(self):
-            Kept()
-            return self
-
-    one = Work()
-    assert (one.above(), Work.above(3), one.below(), Work.below(4)) == (1, 3, 2, 4) and Kept.alive == 0
-    assert one.of_class() is Work.of_class() is Work and one.of_object() is one and Kept.alive == 0
-    assert Work.above.__name__ == "above" and Work.above.__doc__ == "What it does."
-
-
-def test_async_functions_and_generators(no_gc):
-    tidy = memory_efficient_decorator(threshold_mb=0)
-
-    @tidy
-    async def later(value):
-        Kept()
-        await asyncio.sleep(0)
-        return value
-
-    @tidy
-    async def numbers():
-        Kept()
-        yield 1
-        yield 2
-
-    @tidy
-    def echo():
-        Kept()
-        got = yield 1
-        return got
-
-    async def main():
-        assert await later(5) == 5 and Kept.alive == 0
-        assert [number async for number in numbers()] == [1, 2] and Kept.alive == 0
-
-    asyncio.run(main())
-    generator = echo()
-    assert next(generator) == 1 and Kept.alive == 1
-    with pytest.raises(StopIteration) as end:
-        generator.send("sent")
-    assert end.value.value == "sent" and Kept.alive == 0
-    with pytest.raises(TypeError, match="name its argument"):
-        memory_efficient_decorator(64)
-
-
-def test_training_of_ones_own_is_stepped_and_cleaned_up():
-    before = gc.get_threshold()
-    with memory_efficient_training(every_steps=2) as training:
-        for _ in range(5):
-            training.step(samples=3)
-        assert training.collector.stats()["steps"] == 5 and training.collector.every_steps == 2
-    assert gc.get_threshold() == before
-    report = training.get_comprehensive_report()
-    assert report["training"]["steps"] == 5 and report["optimizations"][0]["name"] == "cleanup"
-
-
 def test_nothing_of_it_imports_torch(tmp_path):
     code = """
         import sys, nilometer, nilometer.optimize
@@ -586,53 +273,3 @@ def test_nothing_of_it_imports_torch(tmp_path):
         assert "torch" not in sys.modules
     """
     run_program(code, tmp_path)
-
-
-OPTIMIZED = """
-    import threading, nilometer
-    from nilometer.optimize import GarbageCollector
-    from nilometer.optimize.in_run import tell_optimization
-    with GarbageCollector() as collector:
-        thread = threading.Thread(target=collector.emergency)
-        thread.start()
-        thread.join()
-        for _ in range(20):
-            collector.step()
-        collector.boundary()
-        tell_optimization("made up", applied=True, before_bytes=2.0, after_bytes=1.0)
-"""
-
-
-def test_a_recorded_program_tells_its_job_without_init(nilo):
-    done = nilo("run", "--name", "job", "--", sys.executable, "-c", textwrap.dedent(OPTIMIZED))
-    assert done.returncode == 0, done.stderr
-    folder = nilo.run_folder()
-    read = nilometer.read_run(folder)
-    assert not (folder / "runs").exists(), "the job itself is the run"
-    assert [text for _, text in read.marks if text.startswith("emergency cleanup")]
-    assert len(read.series("gc/collections").value) >= 1
-    assert [one["name"] for one in read.summary()["optimizations"]] == ["made up"]
-    told = json.loads(nilo("optimize", "job", "--format", "json").stdout)
-    [missing] = [one["missing_facts"] for one in told["not_looked_at"] if one["subject"] == "garbage collection"]
-    assert missing == ["host.leak_bytes_per_second"], "what the collector measured was told"
-
-
-def test_what_comes_before_init_goes_to_the_job_and_what_comes_after_to_the_run(nilo):
-    code = OPTIMIZED + """
-    run = nilometer.init(name="inner")
-    marked = threading.Thread(target=lambda: GarbageCollector().emergency())
-    marked.start()
-    marked.join()
-    nilometer.finish()
-    GarbageCollector().emergency()
-    assert nilometer._open_runs.all_open() == []
-    """
-    done = nilo("run", "--name", "job", "--", sys.executable, "-c", textwrap.dedent(code))
-    assert done.returncode == 0, done.stderr
-    [inner] = [path.parent for path in nilo.run_folder().glob("runs/*/run.json")]
-    assert len([text for _, text in nilometer.read_run(inner).marks if text.startswith("emergency")]) == 1
-
-
-def test_a_program_that_nobody_records_makes_no_run(nilo):
-    run_program(OPTIMIZED, nilo.folder)
-    assert not (nilo.folder / ".nilo").exists()

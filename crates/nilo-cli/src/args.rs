@@ -31,7 +31,7 @@ pub(crate) use record::{
 };
 pub(crate) use request::RequestArgs;
 pub(crate) use snapshot::{
-    FlameFormat, SnapshotArgs, SnapshotDiffArgs, SnapshotFlameArgs, SnapshotLeaksArgs,
+    FlameFormat, SnapshotArgs, SnapshotDiffArgs, SnapshotFlameArgs, SnapshotGpu, SnapshotLeaksArgs,
     SnapshotSummaryArgs, SnapshotVerb, SnapshotWhatIfArgs, SnapshotWhyArgs,
 };
 pub(crate) use store::{PruneArgs, RmArgs, VerifyArgs};

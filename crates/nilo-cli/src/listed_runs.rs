@@ -169,7 +169,7 @@ mod tests {
 
     /// A run that exited, with nothing in it but its description.
     fn finished_run(root: &std::path::Path) -> RunFolder {
-        let mut description = fixture::recording().description;
+        let mut description = fixture::description();
         description.ending = Some(nilo_sample::Ending {
             status: nilo_sample::RunStatus::Exited,
             exit_code: Some(3),
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn many_runs_are_listed_in_their_order_on_several_threads() {
         let root = tempfile::tempdir().unwrap();
-        let mut description = fixture::recording().description;
+        let mut description = fixture::description();
         let names: Vec<String> = (0..3 * RUNS_PER_THREAD)
             .map(|it| format!("run-{it:03}"))
             .collect();

@@ -3,23 +3,16 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/command.rs"]
+mod command;
+
 use std::fmt::Write;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use command::nilo;
 use serde_json::Value;
 
 const MIB: f64 = 1048576.0;
-
-fn nilo(root: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nilo"))
-        .args(arguments)
-        .current_dir(root)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .output()
-        .unwrap()
-}
 
 fn answer(root: &Path, arguments: &[&str]) -> (Value, Option<i32>) {
     let output = nilo(root, &[arguments, &["--format", "json"]].concat());

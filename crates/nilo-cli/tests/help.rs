@@ -1,24 +1,15 @@
 //! Every help text and the commonest errors, as transcripts.
 
-use std::process::Command;
+#[path = "support/command.rs"]
+mod command;
+
+use command::{command, transcript_of};
 
 /// Runs `nilo` in an empty folder and writes down everything it said.
 fn transcript(arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let output = Command::new(env!("CARGO_BIN_EXE_nilo"))
-        .args(arguments)
-        .current_dir(folder.path())
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .output()
-        .expect("nilo starts");
-    format!(
-        "$ nilo {}\nexit status: {}\n--- stdout\n{}--- stderr\n{}",
-        arguments.join(" "),
-        output.status.code().expect("not killed"),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    )
+    let output = command(folder.path(), arguments).output();
+    transcript_of(arguments, &output.expect("nilo starts"))
 }
 
 #[test]

@@ -3,27 +3,19 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/command.rs"]
+mod command;
 mod support;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
+use command::nilo_by_itself as nilo;
 use nilo_runfile::{RunFolder, append_event};
 use nilo_sample::Event;
-use support::{Program, create, record_memory};
+use support::{Program, create, record_memory, recorder_stream};
 
 const MIB: f64 = 1048576.0;
-
-fn nilo(here: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nilo"))
-        .args(arguments)
-        .current_dir(here)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env("TMPDIR", here)
-        .output()
-        .unwrap()
-}
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -46,19 +38,6 @@ fn mark(folder: &RunFolder) {
     append_event(folder.path(), &Event::Mark { text }).unwrap();
 }
 
-/// Removes the only stream of a run.
-fn remove_stream(folder: &RunFolder) {
-    let files = std::fs::read_dir(folder.path()).unwrap();
-    let paths = files.map(|entry| entry.unwrap().path());
-    let is_stream = |path: &std::path::PathBuf| {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        name.starts_with("recorder-")
-    };
-    let streams: Vec<_> = paths.filter(is_stream).collect();
-    assert_eq!(streams.len(), 1);
-    std::fs::remove_file(&streams[0]).unwrap();
-}
-
 #[test]
 fn figures_of_a_lost_stream_are_unknown_and_not_zero() {
     let here = tempfile::tempdir().unwrap();
@@ -68,7 +47,7 @@ fn figures_of_a_lost_stream_are_unknown_and_not_zero() {
     end(&folder);
     assert_eq!(json(here, &["show"])["cpu"]["mean_percent"], 89.55);
     assert!(nilo(here, &["optimize"]).status.success());
-    remove_stream(&folder);
+    std::fs::remove_file(recorder_stream(folder.path())).unwrap();
     let shown = json(here, &["show"]);
     for key in ["total_secs", "mean_percent", "max_percent"] {
         assert!(shown["cpu"][key].is_null(), "{key}: {shown}");

@@ -3,24 +3,23 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/command.rs"]
+mod command;
 mod support;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
+use command::{command, transcript_of};
 use nilo_runfile::RunFolder;
 use serde_json::{Value, json};
-use support::{Program, create, record_memory, resumed_run, training_run};
+use support::{Program, command_ended, create, record_memory, resumed_run, training_run};
 
 const GIB: f64 = 1073741824.0;
 
 fn nilo_with_input(root: &Path, arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_nilo"))
-        .args(arguments)
-        .current_dir(root)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
+    let mut child = command(root, arguments)
         .env("NILO_DIR", root.join("runs"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -33,14 +32,7 @@ fn nilo_with_input(root: &Path, arguments: &[&str], input: &str) -> Output {
 }
 
 fn transcript_with_input(root: &Path, arguments: &[&str], input: &str) -> String {
-    let output = nilo_with_input(root, arguments, input);
-    let text = format!(
-        "$ nilo {}\nexit status: {}\n--- stdout\n{}--- stderr\n{}",
-        arguments.join(" "),
-        output.status.code().unwrap(),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let text = transcript_of(arguments, &nilo_with_input(root, arguments, input));
     text.replace(&root.display().to_string(), "HERE")
 }
 
@@ -88,13 +80,7 @@ fn run_that_ended(
         let memory = level(secs) * GIB;
         recorder.tree(secs, memory, secs * 1e9);
     }
-    let ended = nilo_sample::Event::CommandEnded {
-        cpu_nanos: None,
-        peak_bytes: None,
-        exit_code,
-        signal,
-    };
-    recorder.event(600.0, &ended);
+    recorder.event(600.0, &command_ended(exit_code, signal));
     folder
 }
 

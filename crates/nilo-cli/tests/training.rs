@@ -3,35 +3,25 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/command.rs"]
+mod command;
 mod support;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use support::{Program, hostile_run, resumed_run, training_run, wide_run};
+use command::{command, transcript_of};
+use nilo_sample::ABSENT;
+use support::{Program, create, hostile_run, resumed_run, training_run, wide_run};
 
 fn nilo(root: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nilo"))
-        .args(arguments)
-        .current_dir(root)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env("TZ", "UTC")
-        .env("NILO_DIR", root)
-        .output()
-        .unwrap()
+    let mut command = command(root, arguments);
+    command.env("NILO_DIR", root).output().unwrap()
 }
 
 /// What a command wrote, with the temporary folder and our PID replaced.
 fn transcript(root: &Path, arguments: &[&str]) -> String {
-    let output = nilo(root, arguments);
-    let text = format!(
-        "$ nilo {}\nexit status: {}\n--- stdout\n{}--- stderr\n{}",
-        arguments.join(" "),
-        output.status.code().unwrap(),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let text = transcript_of(arguments, &nilo(root, arguments));
     text.replace(&root.display().to_string(), "RUNS")
         .replace(&format!("python-{}", std::process::id()), "python-PID")
 }
@@ -73,6 +63,25 @@ fn hostile_names_and_values_break_no_terminal() {
         .collect();
     assert!(names.contains(&"\u{1b}[2J\u{1b}]0;x\u{7}red\nnew line\u{202e}"));
     assert_eq!(shown["metrics"][1]["last"]["value"], "NaN");
+}
+
+#[test]
+fn infinities_are_counted_by_their_sign() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = create(root.path(), "odd", "python", 10);
+    let mut program = Program::in_run(&folder, "python");
+    let values = [
+        1.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NEG_INFINITY,
+        ABSENT,
+    ];
+    for (step, value) in values.into_iter().enumerate() {
+        program.log(step as f64, Some(step as i64), &[("loss", value)]);
+    }
+    let shown = transcript(root.path(), &["show"]);
+    assert!(shown.contains("1 inf, 2 -inf"), "{shown}");
 }
 
 #[test]

@@ -6,11 +6,11 @@
 use nilo_export::{
     CsvColumns, CsvLog, Format, write_csv, write_csv_long, write_json, write_parquet,
 };
-use nilo_sample::fixture::{column, table, table_of, tick_values};
+use nilo_sample::fixture::{column, description, table, table_of, tick_values};
 use nilo_sample::rows::{CgroupRow, HostRow, TreeRow};
 use nilo_sample::{
-    ABSENT, Column, Ending, Event, RecordedTable, Recording, RunDescription, RunId, RunMode,
-    RunStatus, Subject, TableSpec, TimedEvent, Unit,
+    ABSENT, Column, Ending, Event, RecordedTable, Recording, RunDescription, RunId, RunStatus,
+    Subject, TableSpec, TimedEvent, Unit,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, RowAccessor};
@@ -19,47 +19,15 @@ const MIB: f64 = 1048576.0;
 const TENTH: u64 = 100_000_000;
 
 fn empty() -> Recording {
-    Recording {
-        description: RunDescription {
-            schema: "nilo.run/1".into(),
-            id: RunId::new(0, "job"),
-            name: None,
-            parent: None,
-            resumes: None,
-            started_by_job: None,
-            provenance: None,
-            tags: Default::default(),
-            mode: RunMode::Run,
-            command: vec!["train".into()],
-            cwd: String::new(),
-            host: "box".into(),
-            system: String::new(),
-            nilo_version: String::new(),
-            started_unix_nanos: 0,
-            started_monotonic_nanos: 0,
-            boot_id: String::new(),
-            recorder_pid: 0,
-            recorder_start_ticks: 0,
-            root_pids: vec![],
-            interval_nanos: TENTH,
-            slurm: None,
-            asked_dir: None,
-            limit: None,
-            ending: None,
-            streams: Default::default(),
-            marks_bytes: None,
-        },
-        tables: vec![],
-        events: vec![],
-        stacks: Default::default(),
-        is_job_open: false,
-        ranks: Vec::new(),
-        written_until_nanos: 0,
-        thinned_nanos: 0,
-        dropped_rows: 0,
-        dropped_program_rows: 0,
-        damage: vec![],
-    }
+    Recording::empty(RunDescription {
+        id: RunId::new(0, "job"),
+        command: vec!["train".into()],
+        cwd: String::new(),
+        host: "box".into(),
+        recorder_pid: 0,
+        interval_nanos: TENTH,
+        ..description()
+    })
 }
 
 fn mark(time_nanos: u64, text: &str) -> TimedEvent {

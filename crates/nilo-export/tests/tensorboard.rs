@@ -28,17 +28,8 @@ fn recording(tables: Vec<RecordedTable>) -> Recording {
     let mut description: RunDescription = serde_json::from_str(text).unwrap();
     description.id = RunId::new(0, "job");
     Recording {
-        description,
         tables,
-        events: vec![],
-        stacks: Default::default(),
-        is_job_open: false,
-        ranks: Vec::new(),
-        written_until_nanos: 0,
-        thinned_nanos: 0,
-        dropped_rows: 0,
-        dropped_program_rows: 0,
-        damage: vec![],
+        ..Recording::empty(description)
     }
 }
 

@@ -43,7 +43,7 @@ fn follow_a_full_job(end: Option<Wake>, is_wanted: impl Fn(&Resource) -> bool) -
 /// A job with these levels, one a second, of 100 MiB, sampled after the first wake.
 fn follow(wakes: &[Wake], levels_mib: &[f64], is_wanted: impl Fn(&Resource) -> bool) -> Heard {
     let scratch = tempfile::tempdir().unwrap();
-    let mut description = fixture::recording().description;
+    let mut description = fixture::description();
     let started_nanos = monotonic_nanos();
     description.started_monotonic_nanos = started_nanos;
     description.limit = Some(Limit {

@@ -346,5 +346,5 @@ impl Forecaster {
 }
 
 #[cfg(test)]
-#[path = "forecaster_tests.rs"]
+#[path = "forecaster_tests/mod.rs"]
 mod tests;

@@ -22,7 +22,7 @@ pub(crate) fn conclude(
 ) -> Ending {
     let mut recording = folder
         .load_where(&needed)
-        .unwrap_or_else(|_| empty(description.clone()));
+        .unwrap_or_else(|_| Recording::empty(description.clone()));
     recording.description = description;
     if suspicious(&recording, &aftermath) {
         read_kernel_log(&mut aftermath, &recording.description);
@@ -147,22 +147,6 @@ pub(crate) fn needed(spec: &TableSpec) -> bool {
         spec.subject,
         Subject::Tree | Subject::Host | Subject::Cgroup { .. }
     )
-}
-
-fn empty(description: RunDescription) -> Recording {
-    Recording {
-        description,
-        tables: vec![],
-        events: vec![],
-        stacks: Default::default(),
-        is_job_open: false,
-        ranks: Vec::new(),
-        written_until_nanos: 0,
-        thinned_nanos: 0,
-        dropped_rows: 0,
-        dropped_program_rows: 0,
-        damage: vec![],
-    }
 }
 
 /// The kernel's log is read only when somebody may have been killed: it can be long.

@@ -56,7 +56,7 @@ fn watch(
     duration_nanos: Option<u64>,
 ) -> Result<(WatchOutcome, nilo_sample::Recording), RecorderError> {
     let scratch = tempfile::tempdir().unwrap();
-    let description = fixture::recording().description;
+    let description = fixture::description();
     let folder = RunFolder::create(scratch.path(), &description).unwrap();
     let settings = WatchSettings {
         pids,

@@ -341,7 +341,7 @@ mod tests {
     fn a_copied_run_is_meant_by_its_path_alone() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
-        let mut description = nilo_sample::fixture::recording().description;
+        let mut description = nilo_sample::fixture::description();
         description.name = Some("train".to_owned());
         for id in ["20261115-1", "20261115-2"] {
             description.id = id.parse().unwrap();
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_name_of_several_runs_is_refused_where_a_guess_could_do_harm() {
         let root = tempfile::tempdir().unwrap();
-        let mut description = nilo_sample::fixture::recording().description;
+        let mut description = nilo_sample::fixture::description();
         description.name = Some("train".to_owned());
         for id in ["a", "b"] {
             description.id = id.parse().unwrap();
@@ -427,7 +427,7 @@ mod tests {
     fn a_name_with_a_slash_is_found_unless_a_run_lies_at_that_path() {
         let root = tempfile::tempdir().unwrap();
         let runs = root.path().join("runs");
-        let mut description = nilo_sample::fixture::recording().description;
+        let mut description = nilo_sample::fixture::description();
         description.name = Some("sweep/lr0.1".to_owned());
         RunFolder::create(&runs, &description).unwrap();
         let found = newest(&runs, Path::new("sweep/lr0.1")).unwrap();
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn a_name_that_fits_many_runs_lists_a_few_and_an_empty_one_fits_none() {
         let root = tempfile::tempdir().unwrap();
-        let mut description = nilo_sample::fixture::recording().description;
+        let mut description = nilo_sample::fixture::description();
         for number in 0..8 {
             description.id = format!("run-{number}").parse().unwrap();
             RunFolder::create(root.path(), &description).unwrap();

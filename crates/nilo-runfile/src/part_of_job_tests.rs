@@ -40,19 +40,7 @@ fn description(started_secs: u64, ended_secs: Option<u64>) -> RunDescription {
 
 /// A run that wrote nothing itself.
 fn run(started_secs: u64, ended_secs: Option<u64>) -> Recording {
-    Recording {
-        description: description(started_secs, ended_secs),
-        tables: vec![],
-        events: vec![],
-        stacks: Default::default(),
-        is_job_open: false,
-        ranks: Vec::new(),
-        written_until_nanos: 0,
-        thinned_nanos: 0,
-        dropped_rows: 0,
-        dropped_program_rows: 0,
-        damage: vec![],
-    }
+    Recording::empty(description(started_secs, ended_secs))
 }
 
 fn id(pid: u32) -> ProcessId {
@@ -120,7 +108,6 @@ fn sweep() -> Recording {
         (8, tree_row(310.0, 2.0)),
     ];
     Recording {
-        description: description(0, None),
         tables: vec![
             table(TableSpec::tree(), &rows),
             table(
@@ -148,14 +135,7 @@ fn sweep() -> Recording {
             ended(4, 3),
             started(6, 4, 1),
         ],
-        stacks: Default::default(),
-        is_job_open: false,
-        ranks: Vec::new(),
-        written_until_nanos: 0,
-        thinned_nanos: 0,
-        dropped_rows: 0,
-        dropped_program_rows: 0,
-        damage: vec![],
+        ..Recording::empty(description(0, None))
     }
 }
 

@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_buffer_hands_out_what_following_the_files_would() {
         let scratch = tempfile::tempdir().unwrap();
-        let mut description = fixture::recording().description;
+        let mut description = fixture::description();
         description.started_monotonic_nanos = monotonic_nanos();
         description.boot_id = crate::boot_id();
         let folder = RunFolder::create(scratch.path(), &description).unwrap();

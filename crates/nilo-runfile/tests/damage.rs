@@ -9,6 +9,18 @@ use nilo_sample::{Ending, Event, Recording, RunDescription, RunMode, RunStatus};
 use proptest::prelude::*;
 use support::{Scratch, metrics, small_segments};
 
+/// A writer of rows with a step, one a nanosecond: that number and its negative.
+fn writer_of_rows(scratch: &Scratch, start: u64, rows: u64, compacts: bool) -> RunWriter {
+    let options = small_segments(compacts);
+    let mut writer = RunWriter::create(scratch.run.path(), "w", options).unwrap();
+    let table = writer.define(&metrics("m", 2));
+    for index in 0..rows {
+        let value = index as f64;
+        assert!(writer.append(table, start + index, Some(index as i64), &[value, -value]));
+    }
+    writer
+}
+
 /// A run of one raw segment as a killed writer leaves it: a table, `rows` rows with a step, one event.
 fn raw_run(rows: u64) -> (Scratch, String, Vec<u8>) {
     let (scratch, name, mut bytes) = closed_run(rows);
@@ -20,17 +32,7 @@ fn raw_run(rows: u64) -> (Scratch, String, Vec<u8>) {
 /// The same, closed by its writer.
 fn closed_run(rows: u64) -> (Scratch, String, Vec<u8>) {
     let scratch = Scratch::new();
-    let mut writer = RunWriter::create(scratch.run.path(), "w", small_segments(false)).unwrap();
-    let table = writer.define(&metrics("m", 2));
-    for index in 0..rows {
-        let value = index as f64;
-        assert!(writer.append(
-            table,
-            scratch.start + index,
-            Some(index as i64),
-            &[value, -value]
-        ));
-    }
+    let mut writer = writer_of_rows(&scratch, scratch.start, rows, false);
     let text = "done".to_owned();
     assert!(writer.event(scratch.start + rows, &Event::Mark { text }));
     writer.close();
@@ -41,17 +43,7 @@ fn closed_run(rows: u64) -> (Scratch, String, Vec<u8>) {
 /// A run whose stream is compacted for the greater part.
 fn compacted_run() -> Scratch {
     let scratch = Scratch::new();
-    let mut writer = RunWriter::create(scratch.run.path(), "w", small_segments(true)).unwrap();
-    let table = writer.define(&metrics("m", 2));
-    for index in 0..8000u64 {
-        let value = index as f64;
-        assert!(writer.append(
-            table,
-            scratch.start + index,
-            Some(index as i64),
-            &[value, -value]
-        ));
-    }
+    let writer = writer_of_rows(&scratch, scratch.start, 8000, true);
     support::wait_for_blocks(scratch.run.path());
     writer.close();
     scratch
@@ -235,17 +227,7 @@ fn what_a_program_closed_itself_has_no_torn_tail() {
 fn a_crash_between_block_and_deletion_gives_no_duplicates() {
     let scratch = Scratch::new();
     let mut segments = Vec::new();
-    let mut writer = RunWriter::create(scratch.run.path(), "w", small_segments(false)).unwrap();
-    let table = writer.define(&metrics("m", 2));
-    for index in 0..8000u64 {
-        let value = index as f64;
-        assert!(writer.append(
-            table,
-            scratch.start + index,
-            Some(index as i64),
-            &[value, -value]
-        ));
-    }
+    let writer = writer_of_rows(&scratch, scratch.start, 8000, false);
     writer.close();
     for name in scratch.file_names() {
         if name.ends_with(".nilo") {
@@ -256,17 +238,7 @@ fn a_crash_between_block_and_deletion_gives_no_duplicates() {
     assert!(segments.len() > 3);
     // The same rows, compacted in another run, then both put together as the crash would leave them.
     let other = Scratch::new();
-    let mut writer = RunWriter::create(other.run.path(), "w", small_segments(true)).unwrap();
-    let table = writer.define(&metrics("m", 2));
-    for index in 0..8000u64 {
-        let value = index as f64;
-        assert!(writer.append(
-            table,
-            scratch.start + index,
-            Some(index as i64),
-            &[value, -value]
-        ));
-    }
+    let writer = writer_of_rows(&other, scratch.start, 8000, true);
     writer.close();
     let (name, compacted) = other.bytes_of(".nilc");
     std::fs::write(scratch.run.path().join(name), compacted).unwrap();

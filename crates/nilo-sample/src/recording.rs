@@ -108,6 +108,23 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// A run of which nothing was recorded.
+    pub fn empty(description: RunDescription) -> Recording {
+        Recording {
+            description,
+            tables: Vec::new(),
+            events: Vec::new(),
+            stacks: StackTree::default(),
+            is_job_open: false,
+            ranks: Vec::new(),
+            written_until_nanos: 0,
+            thinned_nanos: 0,
+            dropped_rows: 0,
+            dropped_program_rows: 0,
+            damage: Vec::new(),
+        }
+    }
+
     /// Samples that the recorder could not store.
     pub fn dropped_samples(&self) -> u64 {
         self.dropped_rows.saturating_sub(self.dropped_program_rows)

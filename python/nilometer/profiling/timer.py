@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .. import _native
+from .._training_run import Run, settle_before_finish
 from .._trouble import refuse_pickling, report, require_type
-from ..run import Run, _settle_before_finish
 from ._cuda import device_index, torch_with_cuda
 
 _MOST_PENDING = 4096
@@ -71,7 +71,7 @@ class CudaTimer(TrainingTimer):
         self._open: dict[tuple[int, int], list[_OpenPhase]] = {}
         self._pending: deque[tuple[GpuSeconds, int | None]] = deque()
         self._spare: list[Any] = []
-        _settle_before_finish.add(self)
+        settle_before_finish.add(self)
 
     def _event(self) -> Any:
         """An event on the current stream; making one costs more than recording it, so they are used again."""

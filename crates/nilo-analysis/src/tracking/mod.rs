@@ -30,7 +30,7 @@ pub use tracked_resource::RiskChange;
 pub use tracker::ResourceTracker;
 
 #[cfg(test)]
-#[path = "tracker_tests.rs"]
+#[path = "tracker_tests/mod.rs"]
 mod tests;
 
 #[cfg(test)]

@@ -91,6 +91,17 @@ impl TraceRangeArgs {
     }
 }
 
+/// What every answer about a trace takes: which part of it, and how it is printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct TraceAnswerArgs {
+    #[command(flatten)]
+    pub(crate) range: TraceRangeArgs,
+
+    /// Output format
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
 #[derive(Debug, Args)]
 #[command(
     after_help = "Several files are the ranks of one job: a table comes first, the one that reserved most on top, then that one in detail.\n\
@@ -107,11 +118,7 @@ pub(crate) struct SnapshotSummaryArgs {
     pub(crate) stacks: usize,
 
     #[command(flatten)]
-    pub(crate) range: TraceRangeArgs,
-
-    /// Output format
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
+    pub(crate) answer: TraceAnswerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -135,11 +142,7 @@ pub(crate) struct SnapshotWhyArgs {
     pub(crate) stacks: usize,
 
     #[command(flatten)]
-    pub(crate) range: TraceRangeArgs,
-
-    /// Output format
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
+    pub(crate) answer: TraceAnswerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -206,11 +209,7 @@ pub(crate) struct SnapshotLeaksArgs {
     pub(crate) stacks: usize,
 
     #[command(flatten)]
-    pub(crate) range: TraceRangeArgs,
-
-    /// Output format
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
+    pub(crate) answer: TraceAnswerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -232,11 +231,7 @@ pub(crate) struct SnapshotDiffArgs {
     pub(crate) stacks: usize,
 
     #[command(flatten)]
-    pub(crate) range: TraceRangeArgs,
-
-    /// Output format
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
+    pub(crate) answer: TraceAnswerArgs,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 // Each program that includes this file uses another part of it.
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nilo_runfile::{RunFolder, RunWriter, TableId, WriterOptions, boot_id};
 use nilo_sample::fixture::level;
@@ -84,6 +84,29 @@ impl Program {
     }
 }
 
+/// What the recorder writes when the program has ended.
+pub fn command_ended(exit_code: Option<i32>, signal: Option<i32>) -> Event {
+    Event::CommandEnded {
+        cpu_nanos: None,
+        peak_bytes: None,
+        exit_code,
+        signal,
+    }
+}
+
+/// The only stream of a run's recorder.
+pub fn recorder_stream(run: &Path) -> PathBuf {
+    let files = std::fs::read_dir(run).unwrap();
+    let paths = files.map(|entry| entry.unwrap().path());
+    let is_stream = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with("recorder-")
+    };
+    let mut streams: Vec<_> = paths.filter(is_stream).collect();
+    assert_eq!(streams.len(), 1);
+    streams.remove(0)
+}
+
 /// The recorder's part: the tree's memory, sampled ten times a second.
 pub fn record_memory(folder: &RunFolder, secs: u64) {
     let mut recorder = Program::in_run(folder, "recorder");
@@ -93,13 +116,7 @@ pub fn record_memory(folder: &RunFolder, secs: u64) {
         let memory = 300.0 * MIB + (at / 8.0).min(1.0) * 900.0 * MIB + step;
         recorder.tree(at, memory, at * 0.9e9);
     }
-    let ended = Event::CommandEnded {
-        cpu_nanos: None,
-        peak_bytes: None,
-        exit_code: Some(0),
-        signal: None,
-    };
-    recorder.event(secs as f64, &ended);
+    recorder.event(secs as f64, &command_ended(Some(0), None));
 }
 
 /// A loss that falls from `from` with some noise that is the same each time.

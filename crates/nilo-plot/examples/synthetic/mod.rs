@@ -3,11 +3,11 @@
 // Each program that includes this file uses another part of it.
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
-use nilo_sample::fixture::{table_of, tick};
+use nilo_sample::fixture::{description, table_of, tick};
 use nilo_sample::rows::{CgroupRow, GpuRow, ProcessRow, TreeRow};
 use nilo_sample::{
     Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo, RecordedTable,
-    Recording, RunDescription, RunId, RunMode, RunStatus, Subject, TableSpec, TimedEvent,
+    Recording, RunDescription, RunId, RunStatus, Subject, TableSpec, TimedEvent,
 };
 
 pub const MIB: f64 = 1048576.0;
@@ -16,50 +16,21 @@ pub const SECOND: u64 = 1_000_000_000;
 
 /// A run of which nothing was sampled.
 pub fn empty(name: &str) -> Recording {
-    Recording {
-        description: RunDescription {
-            schema: "nilo.run/1".into(),
-            id: RunId::new(1_794_729_330_417_000_000, name),
-            name: Some(name.into()),
-            parent: None,
-            resumes: None,
-            started_by_job: None,
-            provenance: None,
-            tags: Default::default(),
-            mode: RunMode::Run,
-            command: "python train.py --config configs/gpt2-small.yaml --batch-size 32"
-                .split(' ')
-                .map(String::from)
-                .collect(),
-            cwd: "/home/ada".into(),
-            host: "node-17".into(),
-            system: "Linux 6.12".into(),
-            nilo_version: "0.1.0".into(),
-            started_unix_nanos: 1_794_729_330_417_000_000,
-            started_monotonic_nanos: 0,
-            boot_id: String::new(),
-            recorder_pid: 1,
-            recorder_start_ticks: 1,
-            root_pids: vec![100],
-            interval_nanos: SECOND / 10,
-            slurm: None,
-            asked_dir: None,
-            limit: None,
-            ending: None,
-            streams: Default::default(),
-            marks_bytes: None,
-        },
-        tables: vec![],
-        events: vec![],
-        stacks: Default::default(),
-        is_job_open: false,
-        ranks: Vec::new(),
-        written_until_nanos: 0,
-        thinned_nanos: 0,
-        dropped_rows: 0,
-        dropped_program_rows: 0,
-        damage: vec![],
-    }
+    let command = "python train.py --config configs/gpt2-small.yaml --batch-size 32";
+    Recording::empty(RunDescription {
+        id: RunId::new(1_794_729_330_417_000_000, name),
+        name: Some(name.into()),
+        command: command.split(' ').map(String::from).collect(),
+        cwd: "/home/ada".into(),
+        host: "node-17".into(),
+        system: "Linux 6.12".into(),
+        nilo_version: "0.1.0".into(),
+        started_unix_nanos: 1_794_729_330_417_000_000,
+        recorder_start_ticks: 1,
+        root_pids: vec![100],
+        interval_nanos: SECOND / 10,
+        ..description()
+    })
 }
 
 pub fn id(pid: u32) -> ProcessId {

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use nilo_runfile::{RunFolder, WriterOptions};
-use nilo_sample::{Column, RunDescription, RunId, RunMode, Subject, TableSpec, Unit};
+use nilo_sample::{Column, RunDescription, RunId, Subject, TableSpec, Unit};
 
 /// A run that goes away with the test.
 pub struct Scratch {
@@ -49,33 +49,15 @@ impl Scratch {
 
 pub fn description(start: u64) -> RunDescription {
     RunDescription {
-        schema: nilo_sample::run::RUN_SCHEMA.to_owned(),
         id: RunId::new(nilo_runfile::unix_nanos().into(), "test"),
-        name: None,
-        parent: None,
-        resumes: None,
-        started_by_job: None,
-        provenance: None,
-        tags: Default::default(),
-        mode: RunMode::Run,
-        command: vec!["true".to_owned()],
         cwd: String::new(),
         host: String::new(),
-        system: String::new(),
-        nilo_version: String::new(),
         started_unix_nanos: nilo_runfile::unix_nanos(),
         started_monotonic_nanos: start,
         boot_id: nilo_runfile::boot_id(),
         recorder_pid: 0,
-        recorder_start_ticks: 0,
-        root_pids: Vec::new(),
         interval_nanos: 0,
-        slurm: None,
-        asked_dir: None,
-        limit: None,
-        ending: None,
-        streams: Default::default(),
-        marks_bytes: None,
+        ..nilo_sample::fixture::description()
     }
 }
 

@@ -561,5 +561,5 @@ impl Holdings {
 }
 
 #[cfg(test)]
-#[path = "holdings_tests.rs"]
+#[path = "holdings_tests/mod.rs"]
 mod tests;

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use nilo_allocator::{GpuSnapshot, PickleError, ReadOptions, SnapshotError};
 use nilo_answer::snapshot::problem::SnapshotProblem;
+use nilo_answer::snapshot::trace_place::chosen_device;
 
+use crate::args::SnapshotGpu;
 use crate::failure::Failure;
 
 /// Reads a snapshot.
@@ -41,6 +43,13 @@ pub(crate) fn read_snapshot(path: &Path) -> Result<GpuSnapshot, Failure> {
         let hint = hint(&error);
         Failure::new(format!("{}: {error}", path.display())).hint(hint)
     })
+}
+
+/// Reads a snapshot, and finds the device in it to answer for.
+pub(crate) fn read_device(path: &Path, gpu: SnapshotGpu) -> Result<(GpuSnapshot, usize), Failure> {
+    let snapshot = read_snapshot(path)?;
+    let device = chosen_device(&snapshot, gpu.device).map_err(about_file(path))?;
+    Ok((snapshot, device))
 }
 
 /// Says of which file a question cannot be answered.

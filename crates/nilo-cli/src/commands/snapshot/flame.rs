@@ -5,11 +5,10 @@ use std::path::Path;
 
 use nilo_answer::snapshot::call_stack::AllocationFrame;
 use nilo_answer::snapshot::flame::AllocationProfile;
-use nilo_answer::snapshot::trace_place::chosen_device;
 use nilo_plot::{FlameFrame, FlameStack, flame_chart};
 use nilo_sample::units::format_bytes;
 
-use super::file::{about_file, read_snapshot};
+use super::file::{about_file, read_device};
 use crate::args::{FlameFormat, SnapshotFlameArgs};
 use crate::failure::Failure;
 use crate::output_file::{is_stdout, write_file};
@@ -18,8 +17,7 @@ use crate::text::snapshot::places::{frame_in_words, moment_in_words};
 
 pub(crate) fn run(args: SnapshotFlameArgs) -> Result<u8, Failure> {
     let path = &args.input.file;
-    let snapshot = read_snapshot(path)?;
-    let device = chosen_device(&snapshot, args.input.gpu.device).map_err(about_file(path))?;
+    let (snapshot, device) = read_device(path, args.input.gpu)?;
     let file = path.display().to_string();
     let profile = AllocationProfile::of(file, &snapshot, device, &args.range.range())
         .map_err(about_file(path))?;

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::text::snapshot::summary::write_snapshot_summary;
 
 pub(crate) fn run(args: SnapshotSummaryArgs) -> Result<u8, Failure> {
-    let range = args.range.range();
+    let range = args.answer.range.range();
     let mut snapshots = Vec::new();
     for path in &args.files {
         // One after another: of many ranks only the answers are kept.
@@ -19,6 +19,6 @@ pub(crate) fn run(args: SnapshotSummaryArgs) -> Result<u8, Failure> {
         snapshots.push(summarized.map_err(about_file(path))?);
     }
     let answer = SnapshotSummaryAnswer::new(snapshots);
-    print_answer(args.format, &answer, write_snapshot_summary)?;
+    print_answer(args.answer.format, &answer, write_snapshot_summary)?;
     Ok(0)
 }

@@ -1,9 +1,8 @@
 //! `nilo snapshot whatif`.
 
-use nilo_answer::snapshot::trace_place::chosen_device;
 use nilo_answer::snapshot::whatif::SnapshotWhatIfAnswer;
 
-use super::file::{about_file, read_snapshot};
+use super::file::read_device;
 use super::print::print_answer;
 use crate::args::SnapshotWhatIfArgs;
 use crate::failure::{Failure, warn};
@@ -11,8 +10,7 @@ use crate::text::snapshot::whatif::write_snapshot_whatif;
 
 pub(crate) fn run(args: SnapshotWhatIfArgs) -> Result<u8, Failure> {
     let path = &args.input.file;
-    let snapshot = read_snapshot(path)?;
-    let device = chosen_device(&snapshot, args.input.gpu.device).map_err(about_file(path))?;
+    let (snapshot, device) = read_device(path, args.input.gpu)?;
     let change = args.change();
     let file = path.display().to_string();
     let answer = SnapshotWhatIfAnswer::of(file, &snapshot, device, &change, args.limit);

@@ -11,9 +11,9 @@ use crate::text::snapshot::why::write_snapshot_why;
 pub(crate) fn run(args: SnapshotWhyArgs) -> Result<u8, Failure> {
     let snapshot = read_snapshot(&args.file)?;
     let file = args.file.display().to_string();
-    let range = args.range.range();
+    let range = args.answer.range.range();
     let answer = SnapshotWhyAnswer::of(file, &snapshot, &range, args.last, args.stacks)
         .map_err(about_file(&args.file))?;
-    let written = print_answer(args.format, &answer, write_snapshot_why);
+    let written = print_answer(args.answer.format, &answer, write_snapshot_why);
     verdict_status(answer.exit_status(), written)
 }
