@@ -5,6 +5,9 @@
 
 use nilo_sample::{Limit, LimitCounts, RecordedTable, Recording, Subject};
 
+use crate::peak::told_by_wait;
+use crate::process_peaks::resident_peaks;
+
 /// The process that came nearest to such a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct NearestProcess {
@@ -38,7 +41,21 @@ pub(crate) fn nearest_process(
         })
     };
     let processes = recording.tables.iter().filter_map(of_table);
-    processes.max_by(|one, other| one.bytes.total_cmp(&other.bytes))
+    let nearest = processes.max_by(|one, other| one.bytes.total_cmp(&other.bytes))?;
+    let is_unread = counts == LimitCounts::AddressSpace
+        && from_nanos == 0
+        && nearest.bytes < largest_resident(recording, limit);
+    (!is_unread).then_some(nearest)
+}
+
+/// The most that one process below the limit held in memory, all of which lies in its address space.
+/// Where less was read of that, it was read before the program had begun.
+fn largest_resident(recording: &Recording, limit: &Limit) -> f64 {
+    let marks = resident_peaks(recording).into_values();
+    let marks = marks.map(|peak| peak.bytes).chain(told_by_wait(recording));
+    marks
+        .filter(|bytes| *bytes <= limit.bytes as f64)
+        .fold(0.0, f64::max)
 }
 
 /// The most that a process has risen by from one sample to the next, from a time on.
@@ -71,7 +88,7 @@ fn counted_column(subject: &Subject, counts: LimitCounts) -> Option<(u32, &'stat
 mod tests {
     use super::*;
     use nilo_sample::rows::{ProcessDetailRow, ProcessRow};
-    use nilo_sample::{LimitSource, ProcessId, TableSpec, fixture};
+    use nilo_sample::{ABSENT, LimitSource, ProcessId, TableSpec, fixture};
 
     fn limit(resource: &str, bytes: u64) -> Limit {
         Limit {
@@ -112,6 +129,17 @@ mod tests {
         assert_eq!((nearest.pid, nearest.bytes), (7, 97.0));
         let data = nearest_process(&recording(), &limit("data", 100), 0).unwrap();
         assert_eq!(data.bytes, 60.0);
+    }
+
+    #[test]
+    fn addresses_that_were_read_before_the_program_began_are_no_share() {
+        let mut recording = recording();
+        let told = |bytes| fixture::tree(&[(1, 5.0, ABSENT, 0.0), (3, ABSENT, bytes, ABSENT)]);
+        recording.tables.push(told(96.0));
+        assert!(nearest_process(&recording, &limit("as", 100), 0).is_some());
+        // What the kernel tells of the process that ended is more than all that was read of its addresses.
+        *recording.tables.last_mut().unwrap() = told(98.0);
+        assert_eq!(nearest_process(&recording, &limit("as", 100), 0), None);
     }
 
     #[test]
