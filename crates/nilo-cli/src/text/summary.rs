@@ -440,7 +440,10 @@ fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::
             let rss = size(process.peak_rss_bytes);
             let peak = size(process.peak_added_bytes.or(process.peak_rss_bytes));
             let (name, pid) = (printable(&process.name), process.pid);
-            writeln!(out, "  {peak:>11}  {name} (PID {pid}, RSS {rss})")?;
+            // After `exec` it is another program, with other memory.
+            let later = process.later_name.as_deref();
+            let later = later.map_or(String::new(), |name| format!(", later {}", printable(name)));
+            writeln!(out, "  {peak:>11}  {name} (PID {pid}, RSS {rss}{later})")?;
         }
         let rest = summary.processes.len().saturating_sub(most);
         if rest > 0 {
