@@ -20,6 +20,9 @@ use crate::text::training::{SOME_METRICS, has_training, write_training};
 
 const RULE_CHARS: usize = 50;
 
+/// What is shown of a run's name; JSON has all of it.
+pub(crate) const NAME_CHARS: usize = 80;
+
 /// How many processes the block names.
 pub(crate) const FEW: usize = 5;
 
@@ -92,7 +95,7 @@ fn write_figures(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std:
     if let Some(limit) = &memory.limit_source {
         line("Memory Limit", &limit_words(memory, limit))?;
     }
-    if let Some(words) = cpu_words(&summary.cpu) {
+    if let Some(words) = cpu_words(&summary.cpu, summary.duration_secs) {
         line("CPU Time", &words)?;
     }
     write_ending(out, screen, summary)?;
@@ -156,7 +159,7 @@ fn write_exception(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()
 fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::io::Result<()> {
     let mut line = |label: &str, text: &str| write_line(out, label, text);
     if let Some(name) = &summary.name {
-        line("Name", &printable(name))?;
+        line("Name", &one_line(name, NAME_CHARS))?;
     }
     if !summary.tags.is_empty() {
         let tags: Vec<String> = summary
@@ -247,12 +250,13 @@ fn charged_words(memory: &MemorySummary) -> (String, &'static str) {
     (charged, if used > peak { "" } else { rest })
 }
 
-/// Nothing where no CPU time is known.
-fn cpu_words(cpu: &CpuSummary) -> Option<String> {
+/// Nothing where no CPU time is known; a run shorter than a second has no busiest one.
+fn cpu_words(cpu: &CpuSummary, duration_secs: f64) -> Option<String> {
     let shares = [
         cpu.mean_percent
             .map(|mean| format!(", {mean:.0} % of a core on average")),
         cpu.max_percent
+            .filter(|_| duration_secs >= 1.0)
             .map(|most| format!(", {most:.0} % in the busiest second")),
     ];
     let shares: String = shares.into_iter().flatten().collect();
