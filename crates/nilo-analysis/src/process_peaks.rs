@@ -16,19 +16,19 @@ pub struct ProcessPeaks {
     /// Older recordings do not tell it.
     pub added_bytes: Option<f64>,
     /// When it had the figure that it is listed with, and its resident set at that time.
-    pub(crate) listed_at: Option<PeakMoment>,
+    pub(crate) listed_at: Option<ListedMoment>,
 }
 
 /// A moment of one process.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct PeakMoment {
+pub(crate) struct ListedMoment {
     pub(crate) time_nanos: u64,
     pub(crate) rss_bytes: f64,
 }
 
-impl PeakMoment {
-    fn of(peak: Peak) -> PeakMoment {
-        PeakMoment {
+impl ListedMoment {
+    fn of(peak: Peak) -> ListedMoment {
+        ListedMoment {
             time_nanos: peak.time_nanos,
             rss_bytes: peak.bytes,
         }
@@ -54,7 +54,7 @@ pub fn process_peaks(recording: &Recording) -> HashMap<ProcessId, ProcessPeaks> 
             added_bytes: added.get(id).map(|(bytes, _)| *bytes),
             listed_at: match added.get(id) {
                 Some((_, moment)) => Some(*moment),
-                None => resident.get(id).copied().map(PeakMoment::of),
+                None => resident.get(id).copied().map(ListedMoment::of),
             },
         };
         (*id, peaks)
@@ -70,7 +70,7 @@ pub fn process_peaks(recording: &Recording) -> HashMap<ProcessId, ProcessPeaks> 
 fn added_peaks(
     recording: &Recording,
     resident: &HashMap<ProcessId, Peak>,
-) -> HashMap<ProcessId, (f64, PeakMoment)> {
+) -> HashMap<ProcessId, (f64, ListedMoment)> {
     let mut sampled: HashMap<ProcessId, SampledPeaks> = HashMap::new();
     for table in &recording.tables {
         let Subject::Process(id) = table.spec.subject else {
@@ -83,7 +83,7 @@ fn added_peaks(
         for (row, bytes) in added.values.iter().copied().enumerate() {
             let rss_bytes = rss.values.get(row).copied().unwrap_or(bytes);
             if bytes.is_finite() {
-                let moment = PeakMoment {
+                let moment = ListedMoment {
                     time_nanos: table.times.get(row).copied().unwrap_or(0),
                     rss_bytes,
                 };
@@ -101,7 +101,7 @@ fn added_peaks(
     let risen = risen_marks(recording);
     let added = sampled.into_iter().map(|(id, sampled)| {
         let peak = resident.get(&id).copied();
-        let highest = peak.map_or(sampled.at_rss, PeakMoment::of);
+        let highest = peak.map_or(sampled.at_rss, ListedMoment::of);
         let (peak, sampled_rss) = (highest.rss_bytes, sampled.at_rss.rss_bytes);
         let bytes = match () {
             () if Some(id) == oldest => peak.max(sampled.added),
@@ -125,14 +125,14 @@ fn added_peaks(
 #[derive(Debug, Clone, Copy)]
 struct SampledPeaks {
     added: f64,
-    at_added: PeakMoment,
+    at_added: ListedMoment,
     /// The sample of its largest RSS, and what it added in it.
-    at_rss: PeakMoment,
+    at_rss: ListedMoment,
     added_at_rss: f64,
 }
 
 impl SampledPeaks {
-    fn first(added: f64, moment: PeakMoment) -> SampledPeaks {
+    fn first(added: f64, moment: ListedMoment) -> SampledPeaks {
         SampledPeaks {
             added,
             at_added: moment,
@@ -141,7 +141,7 @@ impl SampledPeaks {
         }
     }
 
-    fn see(&mut self, added: f64, moment: PeakMoment) {
+    fn see(&mut self, added: f64, moment: ListedMoment) {
         if added > self.added {
             (self.added, self.at_added) = (added, moment);
         }

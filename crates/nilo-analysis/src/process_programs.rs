@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use nilo_sample::{Event, ProcessId, ProcessInfo, Recording, Subject};
 
-use crate::process_peaks::{PeakMoment, ProcessPeaks};
+use crate::process_peaks::{ListedMoment, ProcessPeaks};
 
 /// A mark that reaches this share of a peak is that peak's.
 const SAME_PEAK: f64 = 0.99;
@@ -92,7 +92,7 @@ impl<'a> ProcessPrograms<'a> {
 /// A program that was noticed late has the peak in its own mark; so has a process that merely took another name.
 fn owner_of<'p, 'a>(
     programs: &'p [RunProgram<'a>],
-    moment: PeakMoment,
+    moment: ListedMoment,
 ) -> Option<&'p RunProgram<'a>> {
     let begun = programs.partition_point(|it| it.since_nanos <= moment.time_nanos);
     let (before, after) = programs.split_at(begun.max(1).min(programs.len()));
