@@ -57,7 +57,9 @@ def config_events(*parts: Mapping[Any, Any]) -> Iterator[str]:
     """JSON objects that together hold all settings; nested ones are flattened with `/`."""
     flat: dict[str, str] = {}
     for part in parts:
-        _flatten(part, "", flat, 0)
+        own: dict[str, str] = {}
+        _flatten(part, "", own, 0)
+        flat.update(own)
     event: list[str] = []
     size = 0
     for name, value in flat.items():
@@ -92,7 +94,19 @@ def _flatten(values: Mapping[Any, Any], prefix: str, flat: dict[str, str], depth
         if len(text) > _MOST_CHARS:
             report(f"config: {name!r} is longer than {_MOST_CHARS} characters; the rest of it is left out")
             text = json.dumps(_text(str(value))[: _MOST_CHARS // 12])
-        flat[name] = text
+        flat[_free_name(name, flat)] = text
+
+
+def _free_name(name: str, taken: Mapping[str, Any]) -> str:
+    """The name, or one beside it: `{"a": {"b": 1}, "a/b": 2}` and `{1: "x", "1": "y"}` have one name for two settings."""
+    if name not in taken:
+        return name
+    number = 2
+    while f"{name} ({number})" in taken:
+        number += 1
+    free = f"{name} ({number})"
+    report(f"config: two settings are called {name!r}; the second is stored as {free!r}. Rename one of them.")
+    return free
 
 
 def _is_list(value: Any) -> bool:
@@ -118,7 +132,10 @@ def _plain(value: Any, depth: int) -> Any:
             return [_plain(item, depth + 1) for item in value]
     nested = _as_nested(value) if depth < _MOST_DEPTH else None
     if nested is not None:
-        return {_text(str(key)): _plain(item, depth + 1) for key, item in _items(nested)}
+        plain: dict[str, Any] = {}
+        for key, item in _items(nested):
+            plain[_free_name(_text(str(key)), plain)] = _plain(item, depth + 1)
+        return plain
     # Scalars of numpy and torch.
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "ndim", None) == 0:

@@ -69,7 +69,8 @@ class Run(_native.Run):
     def config(self, values: Any = None, /, **more: Any) -> None:
         """Adds settings (hyperparameters): a dictionary, a namespace or a dataclass; nested ones are flattened with `/`.
 
-        Numbers, truth values, texts and lists keep their type; anything else is stored as its text.
+        Numbers, truth values, None, texts and lists keep their type; tuples and sets come back as lists, anything else
+        (bytes, complex numbers, paths) as its text. Of two settings with one name, the second gets another, with a warning.
         """
         for event in config_events(as_mapping(values), more):
             self.add_config(event)

@@ -65,11 +65,36 @@ def test_a_wide_terminal_has_what_a_narrow_one_leaves_out(recorded):
     assert "MEAN" in wide and "COMMAND" in wide and "PEAK" in narrow
     table, left_out = narrow.split("Not shown: ")
     assert "MEAN" not in table and "COMMAND" not in table
-    assert "STATUS" in left_out and "MEAN" in left_out and "Not shown" not in wide
+    assert "STATUS" in table and "DURATION" in left_out and "MEAN" in left_out and "Not shown" not in wide
     _, compared = on_terminal(recorded, 40, "compare", "base", "much-longer-name-of-a-run")
     assert "CHANGE of PEAK" in " ".join(compared.split())
     piped = recorded("runs").stdout
     assert re.sub(ESCAPE, "", wide) == piped, "a wide terminal shows what a pipe gets"
+
+
+def test_a_narrow_list_has_name_and_status(recorded):
+    _, text = on_terminal(recorded, 40, "runs", variables=["NO_COLOR=1"])
+    rows = [line.split() for line in text.splitlines()[:5]]
+    assert rows[0] == ["RUN", "STATUS", "PEAK"], text
+    assert any(row[:3] == ["base", "exited", "0"] for row in rows), text
+    assert any(row[0].startswith("much-longe") and row[1:3] == ["exited", "3"] for row in rows), text
+    # A run without a name is told by its id, of which commands take the beginning.
+    assert recorded("run", "--quiet", "--", "true").returncode == 0
+    _, text = on_terminal(recorded, 40, "runs", variables=["NO_COLOR=1"])
+    (nameless,) = [line.split() for line in text.splitlines() if re.match(r"20\d{6}-", line)]
+    assert nameless[1:3] == ["exited", "0"], text
+    shown = recorded("show", nameless[0].rstrip("…"))
+    assert shown.returncode == 0 and "-true\n" in shown.stdout, shown.stdout + shown.stderr
+
+
+def test_a_long_name_is_shortened_in_text_and_whole_in_json(nilo):
+    name = "n" * 400
+    made = nilo("run", "--name", name, "--", "true")
+    assert made.returncode == 0 and "n" * 80 not in made.stderr and "n" * 60 in made.stderr, made.stderr
+    text = nilo("show").stdout
+    assert text.splitlines()[0] == "n" * 79 + "…", text
+    assert all(len(line) <= 120 for line in text.splitlines() if "n" * 60 in line), text
+    assert json.loads(nilo("show", "--format", "json").stdout)["name"] == name
 
 
 def test_severity_is_in_colour_on_a_terminal_and_nowhere_else(recorded):

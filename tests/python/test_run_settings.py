@@ -43,6 +43,25 @@ def test_settings_keep_their_types_and_their_length(folder):
     assert math.isnan(config["bad"]) and config["big"] == 10**30 and config["half"] == r"a\udc80b"
 
 
+
+def test_two_settings_with_one_name_are_both_kept(folder):
+    values = {"d": {"a": 1}, "d/a": 2, "list": [{1: "x", "1": "y"}], "lr": 1}
+    with pytest.warns(NilometerWarning, match=r"two settings are called 'd/a'; the second is stored as 'd/a \(2\)'"):
+        with nilometer.init(memory=False, config=values) as run:
+            # The usual way to say otherwise: a setting that is given again is the new one.
+            run.config({"lr": 2}, lr=3)
+    config = nilometer.read_run(run.path).config
+    assert config == {"d/a": 1, "d/a (2)": 2, "list": [{"1": "x", "1 (2)": "y"}], "lr": 3}
+
+
+def test_what_json_has_no_type_for_comes_back_as_the_documents_say(folder):
+    values = {"tuple": (1, 2), "set": {3}, "bytes": b"x", "complex": 1j, "path": pathlib.Path("/data"), "inner": [{"a": (1,)}]}
+    with nilometer.init(memory=False, config=values) as run:
+        pass
+    config = nilometer.read_run(run.path).config
+    assert config == {"tuple": [1, 2], "set": [3], "bytes": "b'x'", "complex": "1j", "path": "/data", "inner": [{"a": [1]}]}
+
+
 def test_settings_that_json_has_no_number_for_come_back_as_they_were(nilo, folder):
     values = {
         "nan": float("nan"), "up": math.inf, "down": numpy.float32("-inf"), "big": 2**64, "negative": -(2**63) - 1, "huge": 7**9000,

@@ -88,6 +88,40 @@ def test_show_begins_with_the_name_and_knows_what_the_kernel_counted(nilo):
     assert usage["written_bytes"] % 512 == 0 and usage["read_bytes"] % 512 == 0
 
 
+EXECS = """
+import os, time
+if os.fork() == 0:
+    held = bytearray(b"x" * (100 << 20))
+    time.sleep(0.5)
+    os.execvp("sleep", ["sleep", "0.5"])
+os.wait()
+"""
+
+
+@pytest.mark.parametrize("below", [[], ["bash", "-c", '"$@"; true', "bash"]], ids=["directly", "below-bash"])
+def test_a_peak_is_that_of_the_program_that_had_it_and_not_of_the_next_one(nilo, below):
+    made = nilo("run", "--", *below, *python(EXECS))
+    assert made.returncode == 0, made.stderr
+    largest, *others = json.loads(nilo("show", "--format", "json").stdout)["processes"]
+    assert largest["name"].startswith("python") and "held" in largest["command"], largest
+    assert largest["later_name"] == "sleep" and largest["peak_added_bytes"] > 100 << 20
+    for text in [made.stderr, nilo("show").stdout]:
+        (line,) = [line for line in text.splitlines() if f"(PID {largest['pid']}, RSS" in line]
+        assert line.split("MiB  ")[1].startswith("python") and line.endswith(", later sleep)"), text
+    assert nilo("plot", "-o", "exec.svg").returncode == 0
+    texts = [element.text or "" for element in xml.etree.ElementTree.parse(nilo.folder / "exec.svg").iter()]
+    assert any("python" in text for text in texts) and not any(text.endswith("sleep") for text in texts), texts
+
+
+def test_a_run_shorter_than_a_second_has_no_busiest_second(nilo):
+    short = nilo("run", "--", "true")
+    # Far below a second unless the machine stands still; then it has one.
+    lasted = json.loads(nilo("show", "--format", "json").stdout)["duration_secs"]
+    assert ("busiest second" in short.stderr) == (lasted >= 1), short.stderr
+    longer = nilo("run", "--", "sleep", "1.2")
+    assert "in the busiest second" in longer.stderr, longer.stderr
+
+
 def test_compare_keeps_exit_codes_and_tells_runs_of_one_name_apart(nilo):
     for code in [0, 3]:
         nilo("run", "--quiet", "--name", "same", "--", "sh", "-c", f"exit {code}")

@@ -27,6 +27,7 @@ pub mod owned_cgroup;
 pub mod peak;
 pub mod phases;
 pub mod process_peaks;
+pub mod process_programs;
 pub mod profile;
 pub mod rate;
 mod resumed;

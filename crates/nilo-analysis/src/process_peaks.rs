@@ -1,6 +1,7 @@
 //! The most that each process held, and the most that it added to the tree: one figure for the summary, the plot and the peak of the tree.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use nilo_sample::{Event, ProcessId, ProcessInfo, Recording, RunMode, Subject};
 
@@ -14,6 +15,24 @@ pub struct ProcessPeaks {
     /// The most that it added to the tree: pages that several processes hold count for the oldest of them.
     /// Older recordings do not tell it.
     pub added_bytes: Option<f64>,
+    /// When it had the figure that it is listed with, and its resident set at that time.
+    pub(crate) listed_at: Option<ListedMoment>,
+}
+
+/// A moment of one process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ListedMoment {
+    pub(crate) time_nanos: u64,
+    pub(crate) rss_bytes: f64,
+}
+
+impl ListedMoment {
+    fn of(peak: Peak) -> ListedMoment {
+        ListedMoment {
+            time_nanos: peak.time_nanos,
+            rss_bytes: peak.bytes,
+        }
+    }
 }
 
 impl ProcessPeaks {
@@ -32,7 +51,11 @@ pub fn process_peaks(recording: &Recording) -> HashMap<ProcessId, ProcessPeaks> 
     ids.map(|id| {
         let peaks = ProcessPeaks {
             resident: resident.get(id).copied(),
-            added_bytes: added.get(id).copied(),
+            added_bytes: added.get(id).map(|(bytes, _)| *bytes),
+            listed_at: match added.get(id) {
+                Some((_, moment)) => Some(*moment),
+                None => resident.get(id).copied().map(ListedMoment::of),
+            },
         };
         (*id, peaks)
     })
@@ -47,7 +70,7 @@ pub fn process_peaks(recording: &Recording) -> HashMap<ProcessId, ProcessPeaks> 
 fn added_peaks(
     recording: &Recording,
     resident: &HashMap<ProcessId, Peak>,
-) -> HashMap<ProcessId, f64> {
+) -> HashMap<ProcessId, (f64, ListedMoment)> {
     let mut sampled: HashMap<ProcessId, SampledPeaks> = HashMap::new();
     for table in &recording.tables {
         let Subject::Process(id) = table.spec.subject else {
@@ -60,7 +83,14 @@ fn added_peaks(
         for (row, bytes) in added.values.iter().copied().enumerate() {
             let rss_bytes = rss.values.get(row).copied().unwrap_or(bytes);
             if bytes.is_finite() {
-                sampled.entry(id).or_default().see(bytes, rss_bytes);
+                let moment = ListedMoment {
+                    time_nanos: table.times.get(row).copied().unwrap_or(0),
+                    rss_bytes,
+                };
+                match sampled.entry(id) {
+                    Entry::Occupied(mut known) => known.get_mut().see(bytes, moment),
+                    Entry::Vacant(new) => drop(new.insert(SampledPeaks::first(bytes, moment))),
+                }
             }
         }
     }
@@ -70,35 +100,53 @@ fn added_peaks(
     let forked = forked_processes(recording);
     let risen = risen_marks(recording);
     let added = sampled.into_iter().map(|(id, sampled)| {
-        let peak = resident.get(&id).map_or(sampled.rss, |peak| peak.bytes);
+        let peak = resident.get(&id).copied();
+        let highest = peak.map_or(sampled.at_rss, ListedMoment::of);
+        let (peak, sampled_rss) = (highest.rss_bytes, sampled.at_rss.rss_bytes);
         let bytes = match () {
             () if Some(id) == oldest => peak.max(sampled.added),
             () if forked.contains(&id) => {
                 let mark = risen.get(&id).copied().unwrap_or(0.0);
-                let spike = (mark - sampled.rss).max(0.0);
+                let spike = (mark - sampled_rss).max(0.0);
                 sampled.added.max(sampled.added_at_rss + spike)
             }
-            () => sampled.added + (peak - sampled.rss).max(0.0),
+            () => sampled.added + (peak - sampled_rss).max(0.0),
         };
-        (id, bytes)
+        let moment = match bytes > sampled.added {
+            true => highest,
+            false => sampled.at_added,
+        };
+        (id, (bytes, moment))
     });
     added.collect()
 }
 
 /// The largest samples of one process.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct SampledPeaks {
     added: f64,
-    rss: f64,
-    /// What it added in the sample of its largest RSS.
+    at_added: ListedMoment,
+    /// The sample of its largest RSS, and what it added in it.
+    at_rss: ListedMoment,
     added_at_rss: f64,
 }
 
 impl SampledPeaks {
-    fn see(&mut self, added: f64, rss: f64) {
-        self.added = self.added.max(added);
-        if rss >= self.rss {
-            (self.rss, self.added_at_rss) = (rss, added);
+    fn first(added: f64, moment: ListedMoment) -> SampledPeaks {
+        SampledPeaks {
+            added,
+            at_added: moment,
+            at_rss: moment,
+            added_at_rss: added,
+        }
+    }
+
+    fn see(&mut self, added: f64, moment: ListedMoment) {
+        if added > self.added {
+            (self.added, self.at_added) = (added, moment);
+        }
+        if moment.rss_bytes >= self.at_rss.rss_bytes {
+            (self.at_rss, self.added_at_rss) = (moment, added);
         }
     }
 }

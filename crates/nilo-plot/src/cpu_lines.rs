@@ -38,6 +38,8 @@ pub(crate) fn cpu_panel(
             busiest_cpu_percent(cpu_nanos, BUSIEST_NANOS, false),
         ),
     };
+    // A recording that is shorter has no second to tell of.
+    let busiest = busiest.filter(|_| recording.last_time_nanos() >= BUSIEST_NANOS);
     let figures = match (mean, busiest) {
         (Some(mean), Some(most)) => format!("mean {mean:.0} %, busiest second {most:.0} %"),
         (Some(mean), None) => format!("mean {mean:.0} %"),

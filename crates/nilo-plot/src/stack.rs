@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use nilo_analysis::process_peaks::{ProcessPeaks, process_peaks};
+use nilo_analysis::process_programs::ProcessPrograms;
 use nilo_sample::{Event, ProcessId, RecordedTable, Recording, SeriesView, Subject};
 
 use crate::curve::{CurvePoint, is_plausible};
@@ -137,16 +138,20 @@ fn fit(mut layers: Vec<Layer>, curve: &[CurvePoint], plain_sum: &[f64]) -> Stack
 
 fn processes(recording: &Recording) -> Vec<StackedProcess<'_>> {
     let peaks = process_peaks(recording);
+    let programs = ProcessPrograms::of(recording);
     let mut by_id: HashMap<ProcessId, StackedProcess<'_>> = HashMap::new();
     for table in &recording.tables {
         let (Subject::Process(id) | Subject::ProcessDetail(id)) = table.spec.subject else {
             continue;
         };
-        // The figure that `nilo show` lists it with.
-        let peak_bytes = peaks.get(&id).and_then(ProcessPeaks::listed_bytes);
-        let process = by_id.entry(id).or_insert(StackedProcess {
+        // The figure and the name that `nilo show` lists it with.
+        let peaks = peaks.get(&id);
+        let peak_bytes = peaks.and_then(ProcessPeaks::listed_bytes);
+        let process = by_id.entry(id).or_insert_with(|| StackedProcess {
             id,
-            name: None,
+            name: programs
+                .at_peak(id, peaks)
+                .map(|program| program.info.name.as_str()),
             peak_bytes: peak_bytes
                 .filter(|bytes| is_plausible(*bytes))
                 .unwrap_or(0.0),
@@ -161,18 +166,10 @@ fn processes(recording: &Recording) -> Vec<StackedProcess<'_>> {
         }
     }
     for timed in &recording.events {
-        match &timed.event {
-            Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } => {
-                if let Some(process) = by_id.get_mut(id) {
-                    process.name = Some(&info.name);
-                }
-            }
-            Event::ProcessEnded { id, .. } => {
-                if let Some(process) = by_id.get_mut(id) {
-                    process.ended_nanos = timed.time_nanos;
-                }
-            }
-            _ => {}
+        if let Event::ProcessEnded { id, .. } = &timed.event
+            && let Some(process) = by_id.get_mut(id)
+        {
+            process.ended_nanos = timed.time_nanos;
         }
     }
     let drawn = by_id.into_values().filter(|p| !p.tables.is_empty());

@@ -422,17 +422,46 @@ fn a_neighbour_that_takes_the_machine_is_named_and_this_job_is_not() {
     assert!(!kinds(&run, 600).contains(&"neighbour"));
 }
 
-#[test]
-fn stalls_for_lack_of_memory_are_added_up() {
+/// Programs wait for memory for 6 s, on a machine with so much available.
+fn stalled_machine(available_mib: f64) -> Recording {
     let mut run = recording();
     run.tables = vec![host(
         |t| HostRow {
             pressure_full_nanos: (t - 50.0).clamp(0.0, 10.0) * 0.6e9,
+            available_bytes: available_mib * MIB,
             ..CALM_HOST
         },
         100,
     )];
-    assert!(one(&run, 100, "memory-pressure").text.contains("6.00 s"));
+    run
+}
+
+#[test]
+fn stalls_for_lack_of_memory_are_added_up() {
+    let short = one(&stalled_machine(500.0), 100, "memory-pressure");
+    assert!(short.text.contains("6.00 s"), "{short:?}");
+    assert_eq!(short.severity, Severity::Warning);
+}
+
+/// One stranger in a small cgroup is all that wants to run: the machine's account does not tell it from everybody.
+#[test]
+fn stalls_on_a_machine_with_memory_are_not_said_to_be_this_jobs() {
+    let stranger = one(&stalled_machine(20000.0), 100, "memory-pressure");
+    assert!(stranger.text.contains("not necessarily this job"));
+    assert_eq!(stranger.severity, Severity::Info);
+    let available = "the machine had 19.53 GiB available at least, 62 % of its memory";
+    assert_eq!(stranger.evidence[1], available);
+}
+
+#[test]
+fn stalls_on_the_machine_are_no_part_of_a_kill_at_the_limit_of_a_cgroup() {
+    let mut run = stalled_machine(500.0);
+    run.description.limit = limited(2000.0);
+    let mut ending = ending(100);
+    (ending.status, ending.oom) = (RunStatus::OomKilled, Some(killed()));
+    let kinds: Vec<&str> = find(&run, &ending).iter().map(|it| it.kind).collect();
+    assert!(kinds.contains(&"oom-kill"), "{kinds:?}");
+    assert!(!kinds.contains(&"memory-pressure"), "{kinds:?}");
 }
 
 pub(super) fn torch(

@@ -5,11 +5,12 @@ use std::fmt;
 
 use nilo_sample::units::{NANOS_PER_SEC, format_bytes, format_duration};
 use nilo_sample::words::rate_in_words;
-use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Severity, Subject};
+use nilo_sample::{RecordedTable, Recording, Severity, Subject};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Finding, phase_share};
+use crate::process_programs::ProcessPrograms;
 use crate::step_clock::StepClock;
 use crate::tracking::{GrowingPeer, Resource, ResourceVerdict};
 use nilo_forecast::words::{growth_until_the_end, paused_growth_in_words};
@@ -181,16 +182,7 @@ pub fn leak_holders(recording: &Recording, verdict: &ResourceVerdict) -> Vec<Mem
     };
     let lasted = (growth.began_secs_ago() * NANOS_PER_SEC as f64) as u64;
     let since = verdict.reading.time_nanos.saturating_sub(lasted);
-    let names: BTreeMap<ProcessId, &str> = recording
-        .events
-        .iter()
-        .filter_map(|timed| match &timed.event {
-            Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } => {
-                Some((*id, info.name.as_str()))
-            }
-            _ => None,
-        })
-        .collect();
+    let programs = ProcessPrograms::of(recording);
     let mut by_name: BTreeMap<&str, (f64, Vec<u32>)> = BTreeMap::new();
     for table in &recording.tables {
         let Subject::Process(id) = table.spec.subject else {
@@ -198,9 +190,10 @@ pub fn leak_holders(recording: &Recording, verdict: &ResourceVerdict) -> Vec<Mem
         };
         let grown = rise_between(table, since, verdict.reading.time_nanos);
         if grown > 0.05 * growth.grown_bytes {
-            let entry = by_name
-                .entry(names.get(&id).unwrap_or(&"a process"))
-                .or_default();
+            // What it ran while it grew; it may have called `exec` since.
+            let program = programs.at(id, verdict.reading.time_nanos);
+            let name = program.map_or("a process", |program| program.name.as_str());
+            let entry = by_name.entry(name).or_default();
             entry.0 += grown;
             entry.1.push(id.pid);
         }

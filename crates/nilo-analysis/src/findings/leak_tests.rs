@@ -1,8 +1,8 @@
 //! Leaks: their rate, when they began, and in whom.
 
 use nilo_sample::{
-    Ending, Event, OomKill, ProcessId, RecordedTable, RunStatus, Severity, TableSpec, TimedEvent,
-    UnhandledException,
+    Ending, Event, OomKill, ProcessId, ProcessInfo, RecordedTable, RunStatus, Severity, TableSpec,
+    TimedEvent, UnhandledException,
 };
 
 use super::leak_holders;
@@ -328,6 +328,28 @@ fn what_a_program_loads_at_its_start_is_not_what_it_leaks() {
     assert_eq!(holders[0].pids, [7]);
     let held = holders[0].grown_bytes / MIB;
     assert!((75.0..105.0).contains(&held), "{held}");
+}
+
+#[test]
+fn what_grew_is_named_as_it_was_then_and_not_as_after_exec() {
+    let mut run = recording();
+    let id = ProcessId {
+        pid: 7,
+        start_ticks: 1,
+    };
+    let (leaky, began) = process(id, "python", |t| 50.0 + t, 90);
+    run.tables = vec![tree(|t| 50.0 + t, 90), leaky];
+    let info = ProcessInfo {
+        name: "sleep".to_owned(),
+        ..ProcessInfo::default()
+    };
+    let renamed = TimedEvent {
+        time_nanos: 90 * SECOND,
+        event: Event::ProcessRenamed { id, info },
+    };
+    run.events = vec![began, renamed];
+    let verdict = &ResourceTracker::over(&run, None).0.verdicts(None)[0];
+    assert_eq!(leak_holders(&run, verdict)[0].name, "python");
 }
 
 #[test]

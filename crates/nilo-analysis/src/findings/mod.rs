@@ -73,7 +73,7 @@ pub fn find(seen: &JudgedRecording<'_>) -> Vec<Finding> {
     findings.extend(swap::find(recording));
     findings.extend(shared_memory::find(recording));
     findings.extend(surroundings::find(recording));
-    findings.extend(pressure::find(recording));
+    findings.extend(pressure::find(seen));
     findings.extend(recorder_death::find(seen));
     findings.extend(lost_samples::find(recording));
     findings.extend(memory_ends_early::find(recording));

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::whole;
 use crate::process_peaks::process_peaks;
+use crate::process_programs::ProcessPrograms;
 
 /// One process of the tree.
 #[derive(Debug, Clone, JsonSchema, Serialize)]
@@ -17,9 +18,12 @@ pub struct ProcessSummary {
     pub pid: u32,
     /// Parent when first seen.
     pub parent: u32,
-    /// Recognisable name.
+    /// Recognisable name of what it ran at its peak.
     pub name: String,
-    /// Command line.
+    /// The name of what it ran last, where `exec` made that another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub later_name: Option<String>,
+    /// Command line at its peak.
     pub command: String,
     /// When it was first seen.
     pub started_secs: f64,
@@ -52,11 +56,9 @@ pub(super) fn summarize_processes(recording: &Recording) -> Vec<ProcessSummary> 
     for timed in &recording.events {
         match &timed.event {
             Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } => {
-                let entry = found
+                found
                     .entry(*id)
                     .or_insert_with(|| unmeasured(*id, info, timed.time_nanos));
-                entry.name.clone_from(&info.name);
-                entry.command.clone_from(&info.command);
             }
             Event::ProcessEnded { id, .. } => {
                 if let Some(entry) = found.get_mut(id) {
@@ -92,10 +94,18 @@ pub(super) fn summarize_processes(recording: &Recording) -> Vec<ProcessSummary> 
             entry.written_bytes = last("written_bytes");
         }
     }
-    for (id, peaks) in process_peaks(recording) {
-        if let Some(entry) = found.get_mut(&id) {
+    let peaks = process_peaks(recording);
+    let programs = ProcessPrograms::of(recording);
+    for (id, entry) in &mut found {
+        let peaks = peaks.get(id);
+        if let Some(peaks) = peaks {
             entry.peak_rss_bytes = peaks.resident.and_then(|peak| whole(peak.bytes));
             entry.peak_added_bytes = peaks.added_bytes.and_then(whole);
+        }
+        if let Some(program) = programs.at_peak(*id, peaks) {
+            entry.name.clone_from(&program.info.name);
+            entry.command.clone_from(&program.info.command);
+            entry.later_name = program.later_name.map(str::to_owned);
         }
     }
     let mut processes: Vec<ProcessSummary> = found.into_values().collect();
@@ -112,6 +122,7 @@ fn unmeasured(id: ProcessId, info: &ProcessInfo, time_nanos: u64) -> ProcessSumm
         pid: id.pid,
         parent: info.parent,
         name: info.name.clone(),
+        later_name: None,
         command: info.command.clone(),
         started_secs: to_secs(time_nanos),
         ended_secs: None,

@@ -19,7 +19,7 @@ use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
 use crate::text::one_line::one_line;
-use crate::text::table::{left, right, write_coloured_table, write_left_out};
+use crate::text::table::{TextColumn, left, right, whole, write_coloured_table, write_left_out};
 
 pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = existing_root(&args.place, settings)?;
@@ -132,6 +132,9 @@ const COMMAND: usize = 6;
 /// What is shown of a name; JSON and CSV have all of it.
 const NAME_CHARS: usize = 40;
 
+/// What is shown of an ending beside little else.
+const STATUS_CHARS: usize = 16;
+
 fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Result<()> {
     let has_resumed = listed.iter().any(|listed| listed.figures.resumes.is_some());
     let has_charged = |listed: &RunLine| listed.figures.charged_bytes().is_some();
@@ -183,8 +186,48 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Resu
     };
     let rows: Vec<Vec<String>> = rows.collect();
     let screen = Screen::stdout();
-    let left_out = write_coloured_table(out, screen, &columns, &rows, &severity)?;
+    let mut table = Vec::new();
+    let left_out = write_coloured_table(&mut table, screen, &columns, &rows, &severity)?;
+    if left_out
+        .iter()
+        .any(|it| matches!(columns[*it].head(), "STATUS" | "NAME"))
+    {
+        return write_narrow(out, screen, listed, &columns);
+    }
+    out.write_all(&table)?;
     write_left_out(out, screen, &columns, &left_out)
+}
+
+/// What people look at first, where there is room for little: the name, or the id of a run without one. Commands take either.
+fn write_narrow(
+    out: &mut dyn std::io::Write,
+    screen: Screen,
+    listed: &[RunLine],
+    columns: &[TextColumn<'_>],
+) -> std::io::Result<()> {
+    let narrow = [left("RUN"), whole("STATUS"), right("PEAK")];
+    let rows = listed.iter().map(|listed| {
+        let figures = &listed.figures;
+        let inside = figures.parent.as_ref().map_or("", |_| "  ");
+        let name = figures.name.as_deref().unwrap_or(figures.label());
+        let peak = figures.peak_bytes;
+        vec![
+            format!("{inside}{}", one_line(name, NAME_CHARS)),
+            one_line(&listed.short_ending, STATUS_CHARS),
+            peak.map_or("-".to_owned(), |bytes| format_bytes(bytes as f64)),
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let severity = |row: usize, column: usize| match column {
+        STATUS => listed[row].severity.map(Severity::as_str),
+        _ => None,
+    };
+    write_coloured_table(out, screen, &narrow, &rows, &severity)?;
+    let is_shown = |head: &str| matches!(head, "RUN" | "NAME" | "STATUS" | "PEAK");
+    let left_out: Vec<usize> = (0..columns.len())
+        .filter(|column| !is_shown(columns[*column].head()))
+        .collect();
+    write_left_out(out, screen, columns, &left_out)
 }
 
 fn write_csv(out: &mut dyn std::io::Write, figures: &[&ListedRun]) -> std::io::Result<()> {

@@ -19,7 +19,7 @@ use crate::text::left_running::still_alive;
 use crate::text::number::format_optional;
 use crate::text::one_line::one_line;
 use crate::text::run_commands::CommandOfRun;
-use crate::text::summary::{FEW, write_summary};
+use crate::text::summary::{FEW, NAME_CHARS, write_summary};
 use crate::text::table::{left, right, write_table};
 use crate::wrap::WrappingWriter;
 
@@ -48,7 +48,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             let screen = Screen::stdout();
             let mut out = WrappingWriter::new(out, screen);
             let title = summary.name.as_deref().unwrap_or(&summary.run);
-            writeln!(out, "{}", printable(title))?;
+            writeln!(out, "{}", one_line(title, NAME_CHARS))?;
             let command: String = summary.command.join(" ").chars().take(200).collect();
             writeln!(out, "{}", printable(&command))?;
             writeln!(

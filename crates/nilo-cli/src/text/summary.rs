@@ -21,6 +21,9 @@ use crate::text::training::{SOME_METRICS, has_training, write_training};
 
 const RULE_CHARS: usize = 50;
 
+/// What is shown of a run's name; JSON has all of it.
+pub(crate) const NAME_CHARS: usize = 80;
+
 /// How many processes the block names.
 pub(crate) const FEW: usize = 5;
 
@@ -94,7 +97,7 @@ fn write_figures(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std:
     if let Some(limit) = &memory.limit_source {
         line("Memory Limit", &limit_words(memory, limit))?;
     }
-    if let Some(words) = cpu_words(&summary.cpu) {
+    if let Some(words) = cpu_words(&summary.cpu, summary.duration_secs) {
         line("CPU Time", &words)?;
     }
     write_ending(out, screen, summary)?;
@@ -158,7 +161,7 @@ fn write_exception(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()
 fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::io::Result<()> {
     let mut line = |label: &str, text: &str| write_line(out, label, text);
     if let Some(name) = &summary.name {
-        line("Name", &printable(name))?;
+        line("Name", &one_line(name, NAME_CHARS))?;
     }
     if !summary.tags.is_empty() {
         let tags: Vec<String> = summary
@@ -249,12 +252,13 @@ fn charged_words(memory: &MemorySummary) -> (String, &'static str) {
     (charged, if used > peak { "" } else { rest })
 }
 
-/// Nothing where no CPU time is known.
-fn cpu_words(cpu: &CpuSummary) -> Option<String> {
+/// Nothing where no CPU time is known; a run shorter than a second has no busiest one.
+fn cpu_words(cpu: &CpuSummary, duration_secs: f64) -> Option<String> {
     let shares = [
         cpu.mean_percent
             .map(|mean| format!(", {mean:.0} % of a core on average")),
         cpu.max_percent
+            .filter(|_| duration_secs >= 1.0)
             .map(|most| format!(", {most:.0} % in the busiest second")),
     ];
     let shares: String = shares.into_iter().flatten().collect();
@@ -442,7 +446,10 @@ fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::
             let rss = size(process.peak_rss_bytes);
             let peak = size(process.peak_added_bytes.or(process.peak_rss_bytes));
             let (name, pid) = (printable(&process.name), process.pid);
-            writeln!(out, "  {peak:>11}  {name} (PID {pid}, RSS {rss})")?;
+            // After `exec` it is another program, with other memory.
+            let later = process.later_name.as_deref();
+            let later = later.map_or(String::new(), |name| format!(", later {}", printable(name)));
+            writeln!(out, "  {peak:>11}  {name} (PID {pid}, RSS {rss}{later})")?;
         }
         let rest = summary.processes.len().saturating_sub(most);
         if rest > 0 {

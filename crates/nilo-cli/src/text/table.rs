@@ -51,7 +51,11 @@ pub(crate) const fn right(head: &str) -> TextColumn<'_> {
     }
 }
 
-impl TextColumn<'_> {
+impl<'a> TextColumn<'a> {
+    pub(crate) const fn head(&self) -> &'a str {
+        self.head
+    }
+
     /// Where there is no room, this one goes before those with a lower number.
     pub(crate) const fn drops(mut self, order: u8) -> Self {
         self.drop_order = order;

@@ -85,6 +85,18 @@ pub(super) const BEFORE_PASS: &[&str] = &[
 /// What stands before `pat`, a personal access token, beside the services: `--github-pat`.
 pub(super) const BEFORE_PAT: &[&str] = &["ado", "bitbucket", "devops", "docker", "git", "jira"];
 
+/// Last words of names whose value says where a secret lies, and does not tell it: `--secret-file`, `TOKEN_PATH`.
+pub(super) const PLACES: &[&str] = &[
+    "dir",
+    "directory",
+    "file",
+    "filename",
+    "files",
+    "folder",
+    "path",
+    "paths",
+];
+
 /// Services whose key is a secret where it follows their name: `--wandb-key`, `--openai_key`.
 pub(super) const SERVICES: &[&str] = &[
     "anthropic",

@@ -305,6 +305,7 @@ fn names_of_passwords_and_parameters_of_signed_addresses_are_recognised() {
             "t.py|--github-pat|x|--bearer|x|gitlab_pat=x",
             "t.py|--github-pat|***|--bearer|***|gitlab_pat=***",
         ),
+        ("t.py|--pat|x|--pat=x", "t.py|--pat|***|--pat=***"),
         (
             "t.py|https://h/b?sv=1&sig=aB%2F&se=2|--out=s3",
             "t.py|https://h/b?sv=1&sig=***&se=2|--out=s3",
@@ -320,7 +321,7 @@ fn names_of_passwords_and_parameters_of_signed_addresses_are_recognised() {
     ] {
         assert_eq!(hidden(line), expected);
     }
-    let line = "t.py|--bypass|1|--pass-through|x|--patience|3|--passes|2|--path|/a|--two-pass=1|--first-pass|x|--sig=9|--signature=f|--pat|x*|--file-pat=y";
+    let line = "t.py|--bypass|1|--pass-through|x|--patience|3|--passes|2|--path|/a|--two-pass=1|--first-pass|x|--sig=9|--signature=f|--file-pat=y";
     assert_eq!(hidden(line), line);
     let mut settings = serde_json::from_value(serde_json::json!({
         "db_pass": "x", "data": "see https://h/b?a=1&sig=x and https://u:x@h/", "patience": "3", "forward_pass": "fused",
@@ -332,6 +333,17 @@ fn names_of_passwords_and_parameters_of_signed_addresses_are_recognised() {
         serde_json::json!({
             "db_pass": "***", "data": "see https://h/b?a=1&sig=*** and https://u:***@h/", "patience": "3", "forward_pass": "fused",
         })
+    );
+}
+
+#[test]
+fn where_a_secret_lies_is_none() {
+    let line = "t.py|--secret-file=/etc/ok|--password-file|/run/pw|API_KEY_PATH=/k|--credentials-dir|/c|db.passwordFile=x|--token-file|t";
+    assert_eq!(hidden(line), line);
+    // What looks like a secret is one, whatever its name says.
+    assert_eq!(
+        hidden("t.py|--secret-file=hf_abcdefghijklmnopqrstuvwxyz01234567|--file-secret=x"),
+        "t.py|--secret-file=***|--file-secret=***"
     );
 }
 

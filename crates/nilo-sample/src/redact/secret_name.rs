@@ -1,8 +1,8 @@
 //! Whether a name announces a secret: that of an option, a variable, a header or a setting.
 
 use super::names::{
-    BEFORE_PASS, BEFORE_PAT, NOT_BEFORE_PASS, SECRET_ENDS, SECRET_KEYS, SECRET_WORDS, SERVICES,
-    TEXT_TOKENS,
+    BEFORE_PASS, BEFORE_PAT, NOT_BEFORE_PASS, PLACES, SECRET_ENDS, SECRET_KEYS, SECRET_WORDS,
+    SERVICES, TEXT_TOKENS,
 };
 
 /// Whether a value under this name is a secret: `--hf-token`, `WANDB_API_KEY`, `X-Api-Key`, `apiKey`.
@@ -23,8 +23,8 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     let Some(last) = words.last() else {
         return false;
     };
-    // `--password-stdin` takes no value.
-    if last == "stdin" {
+    // `--password-stdin` takes no value; what `--secret-file` names is a place.
+    if last == "stdin" || PLACES.contains(&last.as_str()) {
         return false;
     }
     if has(SECRET_WORDS) {
@@ -40,7 +40,8 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         "auth" | "bearer" | "pw" => true,
         // `--forward-pass` and `PWD` are none.
         "pass" => is_variable || words.len() == 1 || follows(BEFORE_PASS),
-        "pat" => is_variable || is_of_service || follows(BEFORE_PAT),
+        // `--file-pat` is a pattern.
+        "pat" => is_variable || words.len() == 1 || is_of_service || follows(BEFORE_PAT),
         "pwd" => !is_variable || words.len() > 1,
         "key" => words.len() == 1 || is_variable || is_of_service || has(SECRET_KEYS),
         _ => false,
