@@ -237,6 +237,7 @@ def test_a_leak_callback_that_raises_and_blocks_does_not_stop_the_watching():
             looks.append(1)
 
     detector = Counted(threshold_mb=10, leak_callback=bad, sampling_interval=0.01, devices=["host"])
+    detector.set_baseline()
     with detector:
         wait_until(lambda: looks, "a look")
         kept = bytearray(40 * MIB)
