@@ -200,12 +200,41 @@ def test_python_objects_that_multiply_are_named():
 def test_the_leak_thread_calls_back_once():
     found = []
     detector = LeakDetector(threshold_mb=10, leak_callback=found.append, sampling_interval=0.02)
+    detector.set_baseline()
     with detector:
         time.sleep(0.1)
         kept = bytearray(40 * MIB)
         wait_until(lambda: found, "a leak")
         time.sleep(0.1)
     assert len(found) == 1 and found[0].growth_bytes > 10 * MIB and kept
+
+
+def test_loading_a_model_calls_no_leak_callback():
+    found, looks = [], []
+
+    class Counted(LeakDetector):
+        def on_reading(self, readings, seconds):
+            super().on_reading(readings, seconds)
+            looks.append(readings[0].allocated)
+
+    def looks_after(loaded):
+        """So that there was time to tell of what was loaded."""
+        wait_until(lambda: sum(level > before + loaded for level in looks) > 5, "looks")
+
+    detector = Counted(threshold_mb=10, leak_callback=found.append, sampling_interval=0.02, devices=["host"])
+    with detector:
+        wait_until(lambda: looks, "a look")
+        before = looks[0]
+        model = bytearray(b"x") * (40 * MIB)
+        looks_after(30 * MIB)
+        assert not found and not detector.leaks
+        (report,) = detector.check()
+        assert report.growth_bytes > 30 * MIB and not report.is_leak
+        # Beyond a baseline that somebody chose it is a leak.
+        detector.set_baseline()
+        kept = bytearray(b"x") * (40 * MIB)
+        wait_until(lambda: found, "a leak")
+    assert [report.is_leak for report in found] == [True] and model and kept
 
 
 def test_after_a_fork_the_child_is_not_monitored_and_can_start_its_own(tmp_path):

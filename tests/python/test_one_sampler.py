@@ -67,6 +67,32 @@ def test_each_looks_at_its_own_pace(tmp_path):
     run_program(code, tmp_path, NILO_NVML="")
 
 
+def test_whoever_judges_memory_is_given_as_many_readings_as_the_recorder_takes(tmp_path):
+    code = COUNT + """
+    from nilometer.memory.sampler import own_sampler
+    reads = []
+    class CountedMonitor:
+        def __init__(self, monitor):
+            self._monitor = monitor
+        def read(self, step):
+            reads.append(step)
+            return self._monitor.read(step)
+    # Each looks once; what lies between two looks is read all the same, for all of them together.
+    rare = [OOMDetector(sampling_interval=3600, devices=["host"]), LeakDetector(sampling_interval=3600, devices=["host"])]
+    sampler = own_sampler()
+    sampler.monitor = CountedMonitor(sampler.monitor)
+    with MemoryProfiler(3600, devices=["host"]) as profiler:
+        wait_until(lambda: profiler.samples())
+        assert len(reads) == 1
+        for detector in rare:
+            with detector:
+                before = len(reads)
+                wait_until(lambda: len(reads) > before + 10)
+        assert len(profiler.samples()) == 1
+"""
+    run_program(code, tmp_path, NILO_NVML="")
+
+
 def test_one_that_raises_disturbs_no_other_and_is_reported_once(tmp_path):
     code = COUNT + """
     import logging
@@ -138,19 +164,22 @@ def test_a_program_may_end_while_it_is_watched(tmp_path, end):
         assert run_program(code, tmp_path, NILO_NVML="").stderr == ""
 
 
-# A leak that has come two thirds of the way to its limit, while `nilo run` records the same program.
+# A leak that has come two thirds of the way to its limit, below what a step takes and gives back, while `nilo run` records the same program.
 LEAK = """
     import json, sys, time
     import nilometer
     from nilometer.memory import LeakDetector, OOMDetector
     kept = []
-    oom = OOMDetector(95, lambda _: None, 0.1, devices=["host"])
-    leak = LeakDetector(10_000, sampling_interval=0.1, devices=["host"])
+    oom = OOMDetector(95, lambda _: None, devices=["host"])
+    leak = LeakDetector(10_000, devices=["host"])
     with oom, leak:
-        for step in range(520):
-            kept.append(bytearray(b"x") * (512 << 10))
+        for step in range(104):
+            kept.append(bytearray(b"x") * (2560 << 10))
+            temporary = bytearray(b"x") * (20 << 20)
             nilometer.log({"loss": 1.0}, step=step)
-            time.sleep(0.05)
+            time.sleep(0.15)
+            temporary = None
+            time.sleep(0.1)
         (risk,), (report,) = oom.check(), leak.check()
     with open("said.json", "w") as file:
         json.dump({

@@ -24,6 +24,8 @@ _WORSE = {"warning_memory": "critical_memory", "gpu_warning_memory": "gpu_critic
 class Alerts(Watcher):
     """Alerts by the rules of `nilo run`, for any number of callbacks, each of which may raise or block by itself; leaks come from outside."""
 
+    _is_judge = True
+
     def __init__(
         self,
         host_percents: tuple[float, float] = (HOST_WARNING_PERCENT, HOST_CRITICAL_PERCENT),

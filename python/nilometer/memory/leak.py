@@ -31,8 +31,9 @@ class LeakDetector(Watcher):
     however small the baseline's growth is, with its rate. Programs begin by loading, which looks the same:
     within `warm_up_secs` of the start or the baseline, and before fifty steps (logged, or told to a `MemoryOptimizationSystem`), it is called growth only.
     After `stop_monitoring()` a trend is what it was then, until monitoring or a baseline begins anew: a program that is over grows no more.
-    `leak_callback` gets a LeakReport, on a thread of its own: once for growth beyond the baseline of each device,
+    `leak_callback` gets a LeakReport, on a thread of its own: once for growth beyond a baseline that was set, of each device,
     and once for a trend that three looks ten seconds apart have found, until it is over.
+    Every `sampling_interval` seconds it looks; memory of the host is read at least ten times a second meanwhile, once for all detectors of a program.
 
     On the host it compares what is held by the process tree, on a GPU what torch has allocated (its cache may grow without a leak),
     or without torch what the program's processes hold there.
@@ -46,6 +47,8 @@ class LeakDetector(Watcher):
     >>> report.device, report.is_leak, report.kind
     ('host', True, 'baseline')
     """
+
+    _is_judge = True
 
     def __init__(
         self,
@@ -90,23 +93,22 @@ class LeakDetector(Watcher):
     def set_baseline(self) -> None:
         """Takes the present level as the one that should stay; trends begin here too."""
         gc.collect()
-        self._set_baseline(self.read())
-        self._is_chosen = True
+        self._set_baseline(self.read(), is_chosen=True)
 
-    def _set_baseline(self, readings: list[DeviceReading]) -> None:
+    def _set_baseline(self, readings: list[DeviceReading], *, is_chosen: bool) -> None:
         objects = count_by_name() if self.counts_objects else None
         with self._lock:
             self._baseline = {reading.device: _held(reading) for reading in readings}
             self._objects = objects
             self._told.clear()
-            self._is_chosen, self._at_end = False, None
+            self._is_chosen, self._at_end = is_chosen, None
             self._watch.restart()
 
     def start_monitoring(self) -> None:
         """Begins to look; what there is now is the baseline unless one was set."""
         self._own_sampler()
         if self._baseline is None:
-            self._set_baseline(self.read())
+            self._set_baseline(self.read(), is_chosen=False)
         self._at_end = None
         super().start_monitoring()
 
@@ -155,7 +157,8 @@ class LeakDetector(Watcher):
                 self._tell(reading, sentence)
         for reading in readings:
             more = _held(reading) - self._begin(reading)
-            if more > self.threshold_bytes and reading.device not in self._told:
+            # Beyond a baseline that nobody chose lies every model that is loaded.
+            if self._is_chosen and more > self.threshold_bytes and reading.device not in self._told:
                 self._told.add(reading.device)
                 self._tell(reading)
 

@@ -27,6 +27,7 @@ class OOMDetector(Watcher):
     `max_memory_bytes` is a budget of the program's own: the process tree is judged against that too, where the limit in force is larger.
     Memory in PyTorch's cache is free to PyTorch and does not count against the threshold.
     `warning_callback` gets an OOMPrediction, on a thread of its own; without one the warning is logged (logger `nilometer.oom`).
+    Every `sampling_interval` seconds it looks; memory of the host is read at least ten times a second meanwhile, once for all detectors of a program.
     A callback that raises or blocks disturbs neither training nor watching.
 
     >>> detector = OOMDetector(threshold=85.0)
@@ -34,6 +35,8 @@ class OOMDetector(Watcher):
     >>> predictions[0].device_id, predictions[0].risk_level.value in ("low", "moderate", "high", "critical")
     ('host', True)
     """
+
+    _is_judge = True
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
 """One thread and one process tree for everything in this process that watches memory.
 
 Each look reads the devices that somebody wants, once, and goes to whoever is due.
+Between looks the host is read as often as `nilo run` reads a job, where somebody judges it: whoever looks at a training step of a third of a second twice a second
+sees now its highest level and now its lowest, and takes back what it said before. Every judge takes in every reading, so all of them know the same.
 The thread begins with the first watcher and ends with the last; it is a daemon, and ends before the interpreter does.
 After a fork the child has none of it and makes its own when asked.
 """
@@ -8,6 +10,7 @@ After a fork the child has none of it and makes its own when asked.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
@@ -21,6 +24,10 @@ from .training_steps import newest_step
 if TYPE_CHECKING:
     from .watcher import Watcher
 
+# The host is read at least this often for those who judge it: the interval of `nilo run` ...
+_READ_SECS = 0.1
+# ... but for no more than this share of a core, however large the process tree.
+_MOST_OF_A_CORE = 0.05
 # A look that hangs at the program's end is left alone after this.
 _LONGEST_END_SECS = 2.0
 
@@ -37,11 +44,21 @@ class Sampler:
         # When each watcher's next look is due.
         self._due: dict[Watcher, float] = {}
         self._thread: _SamplingThread | None = None
+        # When the host is read next for those who judge it.
+        self._next_read = 0.0
 
     def read(self, *, host: bool, gpus: bool) -> list[DeviceReading]:
         """One look, now. Of the host every judge takes it in; GPUs are handed to them by whoever asks about GPUs."""
-        readings = [host_reading(self.monitor.read(newest_step()))] if host else []
+        readings = [self._read_host()] if host else []
         return readings + gpu_readings() if gpus else readings
+
+    def _read_host(self) -> DeviceReading:
+        began, cpu_before = time.monotonic(), time.thread_time()
+        try:
+            return host_reading(self.monitor.read(newest_step()))
+        finally:
+            cpu_secs = time.thread_time() - cpu_before
+            self._next_read = began + max(_READ_SECS, cpu_secs / _MOST_OF_A_CORE)
 
     def add(self, watcher: Watcher) -> None:
         """Looks for this watcher too, beginning now."""
@@ -79,12 +96,19 @@ class Sampler:
             for watcher in due:
                 # Missed looks are skipped, not made up for.
                 self._due[watcher] = max(self._due[watcher] + watcher.sampling_interval, now)
+            is_judged = any(watcher._judges_host for watcher in self._due)
         if due:
             self.look_for(due)
+        if is_judged and self._next_read <= time.monotonic():
+            # A reading that fails is told at the next look.
+            with contextlib.suppress(Exception):
+                self._read_host()
         with self._lock:
             if self._thread is not thread:
                 return None
-            return max(min(self._due.values(), default=0.0) - time.monotonic(), 0.0)
+            next_look = min(self._due.values(), default=0.0)
+            next_look = min(next_look, self._next_read) if is_judged else next_look
+            return max(next_look - time.monotonic(), 0.0)
 
     def look_for(self, watchers: list[Watcher]) -> None:
         """One look, now, for these; a reading that fails is theirs to report."""

@@ -26,6 +26,9 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
     What goes wrong in it is logged once (logger `nilometer.memory`) and never reaches the training; at level DEBUG every look is logged.
     """
 
+    # Whether it judges what is read; then the host is read between its looks too.
+    _is_judge = False
+
     def __init__(self, sampling_interval: float, devices: Sequence[int | str] | None) -> None:
         require_type(sampling_interval, (int, float), "sampling_interval")
         require(
@@ -35,6 +38,7 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
         self.sampling_interval = float(sampling_interval)
         self._devices = None if devices is None else device_names(devices)
         self._wants_host = self._devices is None or HOST in self._devices
+        self._judges_host = self._is_judge and self._wants_host
         self._wants_gpus = self._devices is None or any(device != HOST for device in self._devices)
         self._failures: set[str] = set()
         self._sampler: Sampler | None = None
