@@ -41,6 +41,25 @@ pub fn reason(forecast: &Forecast, what: &str) -> String {
     }
 }
 
+/// What is said of growth of which nothing is forecast: `job memory grows by 117 MiB/min, for 28 seconds so far; too early to tell when it reaches the limit`.
+pub fn growth_without_forecast(growth: &Growth, what: &str) -> String {
+    let rate = growth.bytes_per_sec;
+    let rate = rate_in_words(rate, rate, rate);
+    let lasted = duration_in_words(growth.lasted_secs);
+    let grows = match growth.kind {
+        GrowthKind::Leak => "leaks",
+        GrowthKind::Growth => "grows",
+    };
+    format!(
+        "{what} {grows} by {rate}, for {lasted} so far; too early to tell when it reaches the limit"
+    )
+}
+
+/// What is said of something that was watched for too short a time.
+pub fn too_short_to_forecast(what: &str) -> String {
+    format!("{what} was watched for too short a time to forecast anything")
+}
+
 /// When it runs out, such as `in 8 minutes (6–11)`; nothing when nothing points to it.
 pub fn time_left(forecast: &Forecast) -> Option<String> {
     let secs = forecast.seconds?;
@@ -235,5 +254,9 @@ mod tests {
         assert_eq!(growth_in_words(&growth), leak);
         growth.kind = GrowthKind::Growth;
         assert!(growth_in_words(&growth).ends_with("too early to call it a leak"));
+        assert_eq!(
+            growth_without_forecast(&growth, "GPU 0"),
+            "GPU 0 grows by 14.2 MiB/min, for 50 seconds so far; too early to tell when it reaches the limit"
+        );
     }
 }

@@ -22,6 +22,7 @@ fn at(resource: Resource, second: u64, used: f64) -> ResourceVerdict {
         forecast: Forecast::default(),
         growth: None,
         paused_growth: None,
+        growth_ahead: None,
         job_share: None,
         odd_peers: Vec::new(),
         reading: Reading {

@@ -14,7 +14,7 @@ pub use warning_text::{WarningText, prediction_in_words};
 
 use crate::tracking::ResourceVerdict;
 use advice::cause_of_end;
-use nilo_forecast::words::recommendations;
+use nilo_forecast::words::{may_be_loading, recommendations};
 use nilo_forecast::{Cause, Forecast, Growth, GrowthKind, RiskLevel};
 use nilo_sample::words::bytes_in_words;
 
@@ -268,6 +268,11 @@ pub fn assess_verdict(
     let mut assessment = assess(&evidence, thresholds);
     if !assessment.recommendations.is_empty() {
         assessment.recommendations = advice(verdict, assessment.cause, evidence.ran_out);
+    }
+    let is_forecast = assessment.prediction.is_some();
+    if is_forecast && verdict.may_be_loading && !assessment.is_warning() {
+        let loading = may_be_loading(verdict.reading.step.is_some());
+        assessment.reason = format!("{}; {loading}", assessment.reason);
     }
     if evidence.ran_out.is_none() && verdict.is_filler_unknown() {
         assessment.reason = format!("{}; {FILLER_UNKNOWN}", assessment.reason);

@@ -40,3 +40,7 @@ mod several_cgroups_tests;
 #[cfg(test)]
 #[path = "shared_memory_tests.rs"]
 mod shared_memory_tests;
+
+#[cfg(test)]
+#[path = "reason_tests.rs"]
+mod reason_tests;

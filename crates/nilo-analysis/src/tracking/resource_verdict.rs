@@ -28,6 +28,9 @@ pub struct ResourceVerdict {
     /// Where it does not: growth that stopped a moment ago, too short a time to say whether it would go on.
     #[serde(skip)]
     pub paused_growth: Option<Growth>,
+    /// The growth that leads to its limit, if it goes on: its own, or on the machine that of a job without a limit.
+    #[serde(skip)]
+    pub growth_ahead: Option<Growth>,
     /// In a cgroup that others are in too: the job's share of the growth that the forecast rests on.
     #[serde(skip)]
     pub job_share: Option<f64>,
@@ -85,6 +88,9 @@ impl ResourceVerdict {
             used_share: used_share.or(self.forecast.used_share),
             ..self.forecast
         };
+        if forecast.cause.is_none() && used_share.is_some() {
+            return self.reason_without_forecast(forecast);
+        }
         let grower = self.resource.grower(forecast, &self.reading);
         let share = self.job_share.zip(forecast.bytes_per_sec);
         let Some((share, rate)) = share.filter(|_| forecast.cause != Some(Cause::Leak)) else {
@@ -106,6 +112,24 @@ impl ResourceVerdict {
                 "{told}, this job by {}",
                 rate_in_words(own_rate, own_rate, own_rate)
             ),
+        }
+    }
+
+    /// Nothing is forecast. That is not to say that nothing grows: whoever asks about leaks hears of the same growth.
+    fn reason_without_forecast(&self, forecast: &Forecast) -> String {
+        match &self.growth_ahead {
+            Some(growth) => {
+                let is_of_job = self.resource == Resource::Host && self.growth.is_none();
+                let grower = match is_of_job {
+                    true => &Resource::Job,
+                    false => &self.resource,
+                };
+                words::growth_without_forecast(growth, &grower.to_string())
+            }
+            None if self.too_young_to_forecast => {
+                words::too_short_to_forecast(&self.resource.to_string())
+            }
+            None => words::reason(forecast, &self.resource.grower(forecast, &self.reading)),
         }
     }
 

@@ -121,6 +121,7 @@ impl TrackedResource {
             forecast: *self.forecaster.forecast(),
             growth,
             paused_growth: None,
+            growth_ahead: None,
             job_share: self.forecaster.job_share_of_growth(),
             odd_peers: Vec::new(),
             too_young: self.forecaster.is_too_young(),

@@ -101,6 +101,7 @@ impl ResourceTracker {
                 _ => verdict.growth,
             };
             verdict.forecast = leak_ahead(&verdict.forecast, growth.as_ref(), &verdict.reading);
+            verdict.growth_ahead = growth;
         }
     }
 }

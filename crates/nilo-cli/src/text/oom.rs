@@ -6,7 +6,7 @@ use nilo_analysis::assessment::{RanOut, RanOutKind, is_leak, prediction_in_words
 use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
 use nilo_answer::oom::ResourceRisk;
-use nilo_forecast::words::{may_be_loading, time_left};
+use nilo_forecast::words::time_left;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
 use nilo_sample::{Ending, RunStatus, Severity};
@@ -165,11 +165,7 @@ fn calm_line(risk: &ResourceRisk) -> String {
             let left = prediction_in_words(prediction);
             let reason = one_line(&assessment.reason, REASON_CHARS);
             let confidence = prediction.confidence;
-            let loading = match verdict.may_be_loading && !assessment.is_warning() {
-                true => format!("; {}", may_be_loading(verdict.reading.step.is_some())),
-                false => String::new(),
-            };
-            format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}{loading}")
+            format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}")
         }
         None if verdict.too_young_to_forecast => {
             let samples = samples_in_words(verdict);
@@ -181,6 +177,10 @@ fn calm_line(risk: &ResourceRisk) -> String {
         // `nilo leak` tells of it.
         None if is_leak(verdict.growth.as_ref()) => {
             format!("{used}, no trend towards the limit: what had leaked was given back at the end")
+        }
+        // `nilo leak` tells of the same growth.
+        None if verdict.growth_ahead.is_some() => {
+            format!("{used}, {}", one_line(&assessment.reason, REASON_CHARS))
         }
         None => format!("{used}, no trend towards the limit"),
     }
