@@ -105,6 +105,7 @@ fn whoever_hears_of_an_early_leak_hears_that_it_may_be_loading() {
     job.forecast = Forecast {
         level: RiskLevel::Moderate,
         seconds: Some(300.0),
+        confidence: 0.5,
         cause: Some(Cause::Leak),
         ..Forecast::default()
     };
