@@ -27,6 +27,7 @@ fn run(job: Option<&str>, peak_bytes: u64) -> RunFacts {
         limit_source: None,
         limit_was_asked_for: false,
         gpus: Vec::new(),
+        refused_by: None,
         slurm: job.map(|job| SlurmPlace {
             job: job.to_owned(),
             step: Some("0".to_owned()),
