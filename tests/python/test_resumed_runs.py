@@ -32,7 +32,7 @@ def test_a_resumed_run_names_the_one_before(nilo, folder):
     assert nilo.show(second.id)["resumes"] == first.id
     shown = nilo("show", second.id).stdout
     assert f"Resumed From:         {first.id}\n" in shown
-    assert f"  earlier steps are in {first.id}; `nilo plot -x step` draws them too\n" in shown
+    assert f"  earlier steps are in {first.id}; `nilo plot -x step {second.id}` draws them too\n" in shown
     assert [listed["resumes"] for listed in nilo.runs()] == [None, first.id]
     listed = nilo("runs").stdout.splitlines()
     assert "RESUMED FROM" in listed[0] and first.id in listed[2].partition(second.id)[2]
