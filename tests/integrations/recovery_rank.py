@@ -59,6 +59,10 @@ def main():
     seen["ooms"], seen["micro_batch"] = (recovery.ooms, recovery.micro_batch) if recovery else (0, None)
     seen["weights"] = [parameter.detach().flatten().tolist() for parameter in model.parameters()]
     (folder / f"{RANK}.json").write_text(json.dumps(seen))
+    # As PyTorch wants it: a process that ends with threads of its group still there may abort.
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
