@@ -102,7 +102,7 @@ bench-verdicts: ## Score forecasts and leak findings on traces of known outcome
 
 bench-truth: build ## Compare recorded memory with the exact pages of real process trees; needs root, takes ten minutes
 	cargo build --release --locked -p nilo-truth-bench
-	target/release/nilo-truth-bench measure --nilo $(NILO) --jobs epochs,forks,shared-file,shared-memory,short-workers,late-copies,random,busy \
+	target/release/nilo-truth-bench measure --nilo $(NILO) --jobs epochs,forks,shared-file,short-workers,late-copies,random,busy \
 		--forks 3000 --seeds 1,2,3,4 --seconds 120 --markdown docs/benchmarks/truth.md
 
 fuzz: ## Fuzz every parser of outside bytes, a minute each

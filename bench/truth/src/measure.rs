@@ -115,8 +115,7 @@ fn measure(
         JobKind::Busy => (JobKind::Random, settings.seconds / 4),
         kind => (kind, settings.seconds),
     };
-    let is_busy = matches!(kind, JobKind::Busy | JobKind::SharedMemory);
-    let _load = is_busy.then(BusyCores::start);
+    let _load = (kind == JobKind::Busy).then(BusyCores::start);
     if kind == JobKind::Command {
         command.args(&settings.command);
     } else {
@@ -151,11 +150,7 @@ fn measure(
         JobKind::Forks => format!("forks {}", settings.forks),
         kind => kind.name().to_owned(),
     };
-    let compared = compare(label, &truth, &curve, peak_bytes, recorder_percent);
-    Ok(JobComparison {
-        has_no_spikes: kind == JobKind::SharedMemory,
-        ..compared
-    })
+    Ok(compare(label, &truth, &curve, peak_bytes, recorder_percent))
 }
 
 /// Counts until the job is over.

@@ -29,7 +29,7 @@ pub struct Measure {
     #[arg(long)]
     pub nilo: PathBuf,
     /// Jobs to run, in this order.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [JobKind::Epochs, JobKind::Forks, JobKind::SharedFile, JobKind::SharedMemory, JobKind::ShortWorkers, JobKind::LateCopies, JobKind::Random])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [JobKind::Epochs, JobKind::Forks, JobKind::SharedFile, JobKind::ShortWorkers, JobKind::LateCopies, JobKind::Random])]
     pub jobs: Vec<JobKind>,
     /// Seeds of the random jobs.
     #[arg(long, value_delimiter = ',', default_values_t = [1])]
@@ -89,8 +89,6 @@ pub enum JobKind {
     Forks,
     /// Two processes that map one 400 MB file, which a stranger maps as well.
     SharedFile,
-    /// A parent whose 24 workers of each of two epochs read 160 MB of shared memory, beside a busy loop for each core.
-    SharedMemory,
     /// A parent with 300 MB whose workers rewrite 30 MB each, and live for one to three samples.
     ShortWorkers,
     /// A parent with 300 MB whose workers rewrite 25 to 45 MB each, two seconds after they were forked and 0.6 s before they end.
@@ -111,7 +109,6 @@ impl JobKind {
             JobKind::Epochs => "epochs",
             JobKind::Forks => "forks",
             JobKind::SharedFile => "shared-file",
-            JobKind::SharedMemory => "shared-memory",
             JobKind::ShortWorkers => "short-workers",
             JobKind::LateCopies => "late-copies",
             JobKind::Random => "random",

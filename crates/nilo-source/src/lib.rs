@@ -58,5 +58,5 @@ pub use pipe_readers::pipe_readers;
 pub use processor_use::{ProcessorUse, processor_use};
 pub use rank::{Rank, own_rank, tell_own_rank};
 pub use roots::Roots;
-pub use tracked_process::{Change, ProcessDetail, ProcessReading, ResidentMemory, TrackedProcess};
+pub use tracked_process::{Change, ProcessDetail, ProcessReading, TrackedProcess};
 pub use write_calls::write_calls;

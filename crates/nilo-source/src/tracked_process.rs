@@ -15,23 +15,12 @@ pub struct ProcessReading {
     pub cpu_nanos: u64,
 }
 
-/// Resident memory by kind, at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ResidentMemory {
-    /// All of it.
-    pub rss_bytes: u64,
-    /// Without pages of files and shared memory.
-    pub anon_bytes: u64,
-}
-
 /// What is read of a process about once a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessDetail {
     /// The kernel's high-water mark (`VmHWM`): no spike is missing from it.
     pub peak_rss_bytes: Option<u64>,
-    /// What was resident at the moment of that mark's reading, which may be long after [`ProcessReading`] on a busy machine.
-    pub at_mark: Option<ResidentMemory>,
-    /// The high-water mark of its address space (`VmPeak`).
+    /// The same of its address space (`VmPeak`).
     pub peak_virtual_bytes: Option<u64>,
     /// Private writable addresses, touched or not (`VmData`).
     pub data_bytes: Option<u64>,

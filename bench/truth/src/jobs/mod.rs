@@ -5,7 +5,6 @@ mod forks;
 mod late_copies;
 mod random;
 mod shared_file;
-mod shared_memory;
 mod short_workers;
 
 pub(crate) use shared_file::path_in as shared_file_in;
@@ -25,7 +24,6 @@ pub fn perform(job: &JobArgs) -> anyhow::Result<bool> {
         JobKind::Epochs => epochs::perform()?,
         JobKind::Forks => forks::perform(job.forks)?,
         JobKind::SharedFile => shared_file::perform(job)?,
-        JobKind::SharedMemory => shared_memory::perform()?,
         JobKind::ShortWorkers => short_workers::perform()?,
         JobKind::LateCopies => late_copies::perform()?,
         JobKind::Random | JobKind::Busy => random::perform(job)?,

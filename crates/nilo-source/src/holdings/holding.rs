@@ -13,11 +13,6 @@ const PAGES_AROUND_A_FAULT: u64 = 16;
 const PAGES_IN_A_HUGE_ONE: u64 = 512;
 /// A process that was just forked copies its stack and what it counts references in; more than that has to be proved.
 const COPIED_AT_BIRTH_BYTES: u64 = 2 << 20;
-/// ... and no more than this where its faults may have mapped pages that it found in memory.
-const COPIED_FOR_CERTAIN_BYTES: u64 = 128 << 10;
-/// A process that was just forked maps so much of its program and libraries, many pages a fault. What it maps beyond that is data,
-/// which its siblings read as well: a page that one of them has locked at that moment takes a fault of its own.
-const PROGRAM_BYTES: u64 = 4 << 20;
 
 /// What was measured of a process's anonymous memory.
 #[derive(Debug, Clone, Copy)]
@@ -109,17 +104,13 @@ impl Holding {
         holding.mapped_bytes = holding.file.bytes;
         // All that the parent had is the child's as well.
         parent.anon.alone = parent.anon.alone.saturating_sub(inherited);
-        let data_bytes = holding.file.bytes.saturating_sub(PROGRAM_BYTES);
         let possible = holding.unexplained_bytes(newcomer.faults, page_bytes);
         holding.claimed = possible;
         holding.copied = family.copied;
         holding.is_young = newcomer.is_newborn;
         if newcomer.is_newborn {
             let expected = holding.expect_copies(family.birth_copies);
-            let most = possible
-                .saturating_sub(data_bytes)
-                .clamp(COPIED_FOR_CERTAIN_BYTES, COPIED_AT_BIRTH_BYTES);
-            let usual = possible.min(most).saturating_sub(expected);
+            let usual = possible.min(COPIED_AT_BIRTH_BYTES).saturating_sub(expected);
             holding.copied_unproved += usual;
             holding.anon.alone += usual;
             return (holding, (possible - expected) / 2);

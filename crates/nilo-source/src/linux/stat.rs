@@ -117,10 +117,6 @@ pub(crate) struct StatusMemory {
     pub(crate) peak_virtual_bytes: Option<u64>,
     /// `VmHWM`
     pub(crate) peak_rss_bytes: Option<u64>,
-    /// `VmRSS`
-    pub(crate) rss_bytes: Option<u64>,
-    /// `RssAnon`, from Linux 4.5 on.
-    pub(crate) anon_bytes: Option<u64>,
     /// `VmData`
     pub(crate) data_bytes: Option<u64>,
     /// `VmSwap`
@@ -138,13 +134,10 @@ pub(crate) fn parse_status(text: &[u8]) -> StatusMemory {
             b"VmPeak:" => &mut memory.peak_virtual_bytes,
             b"VmData:" => &mut memory.data_bytes,
             b"VmSwap:" => &mut memory.swap_bytes,
-            b"RssAnon" => &mut memory.anon_bytes,
             _ if label.starts_with(b"VmHWM:") => &mut memory.peak_rss_bytes,
-            _ if label.starts_with(b"VmRSS:") => &mut memory.rss_bytes,
             _ => continue,
         };
-        *field =
-            number(value.strip_prefix(b":").unwrap_or(value)).and_then(|kib| kib.checked_mul(1024));
+        *field = number(value).and_then(|kib| kib.checked_mul(1024));
         if label == b"VmSwap:" {
             break;
         }
@@ -193,14 +186,7 @@ pub(crate) fn parse_rollup(text: &[u8]) -> Option<Rollup> {
     // so what others hold too is at least, and at most twice, what the share leaves out.
     let left_out = anon_bytes - anon_pss_bytes;
     let shared_dirty = kib(b"Shared_Dirty:").unwrap_or(0);
-    let private_dirty = kib(b"Private_Dirty:").unwrap_or(0);
-    // With more than twice, shared memory is in it; then what is private tells more, unless some of that is too.
-    let not_private = anon_bytes.saturating_sub(private_dirty);
-    let shared = match shared_dirty > 2 * left_out && not_private >= left_out {
-        true => not_private,
-        false => shared_dirty,
-    };
-    let shared = shared.clamp(left_out, 2 * left_out).min(anon_bytes);
+    let shared = shared_dirty.clamp(left_out, 2 * left_out).min(anon_bytes);
     Some(Rollup {
         rss_bytes,
         pss_bytes,
@@ -248,12 +234,10 @@ mod tests {
         );
         assert_eq!(parse_uid(b"Name:\tx\nUid:\t7\t8\t9\t10\n"), Some(7));
         let text =
-            b"VmPeak:\t 900 kB\nVmHWM:\t 100 kB\nVmRSS:\t 90 kB\nRssAnon:\t 60 kB\nRssFile:\t 30 kB\nVmData:\t 7 kB\nVmSwap:\t 3 kB\nVmPeak:\t 1 kB\n";
+            b"VmPeak:\t 900 kB\nVmHWM:\t 100 kB\nVmData:\t 7 kB\nVmSwap:\t 3 kB\nVmPeak:\t 1 kB\n";
         let expected = StatusMemory {
             peak_virtual_bytes: Some(921_600),
             peak_rss_bytes: Some(102_400),
-            rss_bytes: Some(92_160),
-            anon_bytes: Some(61_440),
             data_bytes: Some(7168),
             swap_bytes: Some(3072),
         };
@@ -272,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn rollup_tells_anonymous_memory_that_is_not_private() {
+    fn rollup_tells_anonymous_memory_that_is_held_alone() {
         let text = b"Rss: 110 kB\nPss: 60 kB\nPss_Anon: 50 kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: 10 kB\nShared_Clean: 10 kB\nShared_Dirty: 90 kB\nAnonymous: 90 kB\n";
         let rollup = parse_rollup(text).unwrap();
         // 90 less twice 40: shared memory is dirty too, and only 80 can be shared by two or more.
@@ -280,16 +264,6 @@ mod tests {
             (rollup.anon_bytes, rollup.anon_alone_bytes),
             (92_160, 10_240)
         );
-    }
-
-    #[test]
-    fn what_one_of_many_workers_copied_is_told_beside_shared_memory() {
-        // Of a worker among forty that have mapped 80 MiB of shared memory.
-        let text = b"Rss: 91516 kB\nPss: 2500 kB\nPss_Anon: 352 kB\nPss_Shmem: 1998 kB\nShared_Clean: 2868 kB\nShared_Dirty: 88454 kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: 194 kB\nAnonymous: 6728 kB\n";
-        assert_eq!(parse_rollup(text).unwrap().anon_alone_bytes, 194 << 10);
-        // Where the worker has mapped some that nobody else has, that is private as well, and tells nothing.
-        let text = b"Rss: 20 kB\nPss: 20 kB\nPss_Anon: 5 kB\nShared_Dirty: 30 kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: 10 kB\nAnonymous: 10 kB\n";
-        assert_eq!(parse_rollup(text).unwrap().anon_alone_bytes, 0);
     }
 
     proptest! {

@@ -63,36 +63,14 @@ impl ProcessTree {
             .children
             .see(faults.children_nanos, clock_nanos, self.now_nanos);
         // Growth since its memory was read would not explain these faults, but hide as many copies later.
-        let grown = faults
-            .rss_bytes
-            .saturating_sub(self.processes[index].reading.rss_bytes);
+        let process = &mut self.processes[index];
+        let grown = faults.rss_bytes.saturating_sub(process.reading.rss_bytes);
         if grown > LEAST_GROWTH_BYTES && !faults.memory_replaced {
-            self.follow_growth(index, faults.rss_bytes);
+            process.reading.rss_bytes = faults.rss_bytes;
+            self.holdings.update(process.id.pid, process.reading);
+            self.has_moved = true;
         }
         self.take_faults(index, faults.minor, faults.memory_replaced);
-    }
-
-    /// A process has grown since it was read on this tick. `stat` does not tell of what kind that is, and what it reads of shared memory
-    /// must not count as its own: `statm` is asked again.
-    fn follow_growth(&mut self, index: usize, rss_bytes: u64) {
-        let process = &mut self.processes[index];
-        let before = process.reading;
-        let attention = Attention::Thorough;
-        let now = self.files[index].read(&self.proc, before, self.now_nanos, attention);
-        process.reading = match now {
-            TickOutcome::Alive(now) if now.rss_bytes > before.rss_bytes => ProcessReading {
-                // A tick has one CPU time.
-                cpu_nanos: before.cpu_nanos,
-                ..now
-            },
-            // Gone by now, or it gave all of it back: it was there, and of its own as far as anybody knows.
-            _ => ProcessReading {
-                rss_bytes,
-                ..before
-            },
-        };
-        self.holdings.update(process.id.pid, process.reading);
-        self.has_moved = true;
     }
 
     /// A child of another family: its parent may have called `exec` since it was last looked at.
@@ -276,39 +254,5 @@ impl ProcessTree {
             .share_out(pids.into_iter(), is_parent, |place, bytes| {
                 processes[oldest_first[place]].memory_bytes = bytes;
             });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::linux::tree::TreeOptions;
-    use crate::roots::Roots;
-    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-
-    const MIB: u64 = 1 << 20;
-
-    #[test]
-    fn shared_memory_that_a_process_maps_between_two_reads_of_a_tick_is_not_its_own() {
-        let mut tree = ProcessTree::new(&Roots::default(), TreeOptions::default()).unwrap();
-        tree.add_root(std::process::id()).unwrap();
-        tree.tick(1);
-        let before = tree.processes[0].reading;
-        let bytes = 64 << 20;
-        // SAFETY: a new mapping, at an address of the kernel's choice, that only this test uses.
-        let shared = unsafe {
-            let protection = ProtFlags::READ | ProtFlags::WRITE;
-            let start =
-                mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED).unwrap();
-            start.cast::<u8>().write_bytes(1, bytes);
-            start
-        };
-        tree.count_faults(0);
-        let after = tree.processes[0].reading;
-        assert!(after.rss_bytes >= before.rss_bytes + 60 * MIB);
-        assert!(after.shared_bytes >= before.shared_bytes + 60 * MIB);
-        assert_eq!(after.cpu_nanos, before.cpu_nanos);
-        // SAFETY: the mapping of above, which nobody uses any more.
-        unsafe { munmap(shared, bytes).unwrap() };
     }
 }

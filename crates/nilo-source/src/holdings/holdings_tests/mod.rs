@@ -123,17 +123,6 @@ fn a_child_that_copied_before_it_was_seen_is_counted_with_its_copies() {
     assert_eq!(pages(&mut holdings), 400 + 60 + 32);
 }
 
-/// As read of a worker on a busy machine: 63 MiB of shared memory took it 1,353 faults where 1,008 would do.
-#[test]
-fn a_child_whose_faults_may_have_mapped_shared_memory_one_by_one_has_not_copied_as_much() {
-    let (anon, buffer) = (1_682, 20_480);
-    let mut holdings = Holdings::new(PAGE);
-    holdings.join(newcomer(1, ONE, anon, buffer, 30_000));
-    holdings.join(newcomer(2, ONE, anon, 16_128, 1_353));
-    assert_eq!(pages(&mut holdings), anon + buffer + 32);
-    assert!(family_doubt(&holdings) >= (1_353 - 1_008) / 2 * PAGE);
-}
-
 #[test]
 fn who_was_read_before_it_forked_is_not_counted_beside_its_child() {
     let mut holdings = loader(0);
