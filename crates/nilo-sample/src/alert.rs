@@ -21,6 +21,8 @@ pub enum AlertKind {
     MemoryLeak,
     /// Memory is likely to run out soon.
     OomRisk,
+    /// An allocation on a GPU failed, and nobody caught the exception.
+    GpuOutOfMemory,
     /// Something that a later version knows.
     #[serde(other)]
     Unknown,
@@ -36,6 +38,7 @@ impl AlertKind {
             AlertKind::GpuMemoryCritical => "gpu-memory-critical",
             AlertKind::MemoryLeak => "memory-leak",
             AlertKind::OomRisk => "oom-risk",
+            AlertKind::GpuOutOfMemory => "gpu-out-of-memory",
             AlertKind::Unknown => "unknown",
         }
     }

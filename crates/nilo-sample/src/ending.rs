@@ -1,8 +1,9 @@
 //! How a run ended, and how sure we are.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::gpu_failure::GpuAllocationFailure;
 use crate::limit::Limit;
 
 /// The state of a run.
@@ -19,6 +20,8 @@ pub enum RunStatus {
     Killed,
     /// The kernel killed it, or a process of its tree, for lack of memory.
     OomKilled,
+    /// An allocation on a GPU failed, and nobody caught the exception.
+    GpuOutOfMemory,
     /// Nobody saw the end: the recorder died or its file stops.
     Lost,
     /// Watching ended while the processes went on.
@@ -34,6 +37,7 @@ impl RunStatus {
             RunStatus::Ended => "ended",
             RunStatus::Killed => "killed",
             RunStatus::OomKilled => "oom-killed",
+            RunStatus::GpuOutOfMemory => "gpu-out-of-memory",
             RunStatus::Lost => "lost",
             RunStatus::Detached => "detached",
         }
@@ -103,6 +107,9 @@ pub struct Ending {
     /// The rank that ended without a word before the others were stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_rank: Option<LostRank>,
+    /// The allocation on a GPU that failed, where that is how it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_out_of_memory: Option<GpuAllocationFailure>,
 }
 
 /// A rank of a distributed run that ended without a word, as when it is killed; the launcher then stopped the others.
@@ -154,11 +161,35 @@ pub struct RecorderDeath {
 }
 
 impl Ending {
+    /// Writes the ending into a run's description. Earlier versions do not know a status that came later, and read how the process ended.
+    pub(crate) fn write<S: Serializer>(ending: &Option<Ending>, to: S) -> Result<S::Ok, S::Error> {
+        let known = ending.as_ref().map(|ending| match ending.status {
+            RunStatus::GpuOutOfMemory => Ending {
+                status: ending.process_status().run_status(),
+                ..ending.clone()
+            },
+            _ => ending.clone(),
+        });
+        known.serialize(to)
+    }
+
+    /// How the process itself ended.
+    pub fn process_status(&self) -> ProcessStatus {
+        ProcessStatus {
+            exit_code: self.exit_code,
+            signal: self.signal,
+        }
+    }
+
     /// Reads the ending in a run's description. Earlier versions wrote `exited` also where the code is not known.
     pub(crate) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ending>, D::Error> {
         let ending: Option<Ending> = Option::deserialize(from)?;
         Ok(
             ending.map(|ending| match (ending.status, ending.exit_code) {
+                _ if ending.gpu_out_of_memory.is_some() => Ending {
+                    status: RunStatus::GpuOutOfMemory,
+                    ..ending
+                },
                 (RunStatus::Exited, None) => Ending {
                     status: RunStatus::Ended,
                     ..ending

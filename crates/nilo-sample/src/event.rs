@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::alert::Alert;
 use crate::exception::UnhandledException;
+use crate::gpu_failure::GpuAllocationFailure;
 use crate::limit::Limit;
 use crate::optimization::Optimization;
 use crate::process::{ProcessId, ProcessInfo};
@@ -45,11 +46,15 @@ pub enum Event {
         signal: Option<i32>,
     },
     /// A process that begins or leaves a run inside a job tells its high-water mark: a rise in between is the run's.
+    /// Of a run between two samples of the job this is all that is known.
     HighWater {
         /// Who.
         id: ProcessId,
         /// The kernel's mark at this moment (`VmHWM`).
         rss_bytes: u64,
+        /// What is resident at this moment (`VmRSS`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resident_bytes: Option<u64>,
     },
     /// The recording came to its end: the command ended, by the word of the one who waited for it, or watching stopped.
     /// A finished run without this event has lost its tail.
@@ -112,6 +117,9 @@ pub enum Event {
         /// What the driver keeps for itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reserved_bytes: Option<u64>,
+        /// The index of the divided GPU (MIG) that this is a part of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        part_of: Option<u32>,
     },
     /// The kernel counted an OOM kill.
     OomKill {
@@ -179,6 +187,8 @@ pub enum Event {
     },
     /// A program raised an exception that nobody caught.
     Exception(Box<UnhandledException>),
+    /// An allocation on a GPU failed. The program may have caught the exception and gone on.
+    GpuAllocationFailed(Box<GpuAllocationFailure>),
     /// What a program measured of itself, by subject; a later event of the same process adds to it.
     Facts {
         /// As `nilo-advice` has them.

@@ -1,5 +1,7 @@
 //! An exception that nobody caught, as the program itself saw it.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +13,11 @@ pub const LONGEST_MESSAGE: usize = 4000;
 pub const LONGEST_NAME: usize = 500;
 /// Exceptions that led to this one: so many are kept.
 pub const MOST_CAUSES: usize = 8;
+/// Lines of the traceback: so many of the last ones are kept.
+pub const MOST_FRAMES: usize = 12;
+
+/// What Python prints above the lines of a traceback.
+const TRACEBACK: &str = "Traceback (most recent call last):";
 
 /// An unhandled exception.
 #[derive(Debug, Clone, PartialEq, Eq, Default, JsonSchema, Serialize, Deserialize)]
@@ -33,6 +40,9 @@ pub struct UnhandledException {
     /// The innermost line of the user's own code on the way there, where that is another place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_code: Option<CodePlace>,
+    /// The last lines of the traceback, the innermost last; nothing where only the two above are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<CodePlace>,
     /// The exceptions that it was raised from or while handling, the latest first, each as `Type: message`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
@@ -51,25 +61,68 @@ pub struct CodePlace {
 }
 
 impl UnhandledException {
-    /// Whether it is a GPU allocation that failed. The type's name has changed over the versions of PyTorch; other libraries raise a plain error with such a message.
+    /// Whether it is a GPU allocation that failed, or was raised because one had.
     pub fn is_gpu_out_of_memory(&self) -> bool {
-        let named = self.type_name.ends_with("OutOfMemoryError") && self.type_name != "MemoryError";
-        let said = [
-            "CUDA out of memory",
-            "HIP out of memory",
-            "CUDA error: out of memory",
-            "RESOURCE_EXHAUSTED: Out of memory",
-        ];
-        named || said.iter().any(|text| self.message.contains(text))
+        self.told_out_of_memory(says_gpu_out_of_memory).is_some()
     }
 
-    /// Whether the system refused memory: Python's own error, or NumPy's.
+    /// Whether the system refused memory, or it was raised because the system had.
     pub fn is_host_out_of_memory(&self) -> bool {
+        self.told_out_of_memory(says_host_out_of_memory).is_some()
+    }
+
+    /// The exception that says which allocation failed: this one, or the one behind it.
+    #[must_use]
+    pub fn failed_allocation(&self) -> UnhandledException {
+        let told = self
+            .told_out_of_memory(says_gpu_out_of_memory)
+            .or_else(|| self.told_out_of_memory(says_host_out_of_memory));
+        let (type_name, message) = told.unwrap_or((&self.type_name, &self.message));
+        UnhandledException {
+            type_name: type_name.to_owned(),
+            message: message.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// Type and message of the exception that says so: this one, or else the latest that it was raised from or while handling.
+    fn told_out_of_memory(&self, says: fn(&str, &str) -> bool) -> Option<(&str, &str)> {
+        let own = (self.type_name.as_str(), self.message.as_str());
+        let causes = self.causes.iter();
+        let causes = causes.map(|cause| cause.split_once(": ").unwrap_or((cause, "")));
+        std::iter::once(own)
+            .chain(causes)
+            .find(|(type_name, message)| says(type_name, message))
+    }
+
+    /// Whether it only says that another process failed, as launchers do: what that raised tells more.
+    pub fn is_of_failed_child(&self) -> bool {
         let name = self.type_name.rsplit('.').next().unwrap_or_default();
         matches!(
             name,
-            "MemoryError" | "_ArrayMemoryError" | "ArrayMemoryError"
+            "ChildFailedError"
+                | "CalledProcessError"
+                | "ProcessRaisedException"
+                | "ProcessExitedException"
+                | "BrokenProcessPool"
         )
+    }
+
+    /// What it says, for a line. Where it quotes the traceback of another process, as the loaders of PyTorch do, that is what it says before, and what was raised there.
+    pub fn short_message(&self) -> Cow<'_, str> {
+        let Some((before, _)) = self.message.split_once(TRACEBACK) else {
+            return Cow::Borrowed(&self.message);
+        };
+        let (_, innermost) = self.message.rsplit_once(TRACEBACK).unwrap_or_default();
+        // Frames are indented.
+        let is_text = |line: &&str| !line.is_empty() && !line.starts_with(char::is_whitespace);
+        let Some(raised) = innermost.lines().find(is_text) else {
+            return Cow::Borrowed(&self.message);
+        };
+        match before.trim_end_matches("Original ").trim() {
+            "" => Cow::Borrowed(raised),
+            before => Cow::Owned(format!("{before} {raised}")),
+        }
     }
 
     /// The line to look at first: the user's own.
@@ -85,10 +138,12 @@ impl UnhandledException {
         if let Some(thread) = &mut self.thread {
             cut(thread, LONGEST_NAME);
         }
-        for place in [&mut self.raised_at, &mut self.user_code]
+        let outer = self.frames.len().saturating_sub(MOST_FRAMES);
+        self.frames.drain(..outer);
+        let places = [&mut self.raised_at, &mut self.user_code]
             .into_iter()
-            .flatten()
-        {
+            .flatten();
+        for place in places.chain(&mut self.frames) {
             cut(&mut place.file, LONGEST_NAME);
             cut(&mut place.function, LONGEST_NAME);
         }
@@ -100,8 +155,31 @@ impl UnhandledException {
     }
 }
 
+/// The type's name has changed over the versions of PyTorch; other libraries raise a plain error with such a message.
+fn says_gpu_out_of_memory(type_name: &str, message: &str) -> bool {
+    let said = [
+        "CUDA out of memory",
+        "HIP out of memory",
+        "CUDA error: out of memory",
+        "RESOURCE_EXHAUSTED: Out of memory",
+    ];
+    type_name.ends_with("OutOfMemoryError") || said.iter().any(|text| message.contains(text))
+}
+
+/// Python's own error, NumPy's, PyTorch's on the CPU, and a system call that was refused memory.
+fn says_host_out_of_memory(type_name: &str, message: &str) -> bool {
+    let name = type_name.rsplit('.').next().unwrap_or_default();
+    let named = ["MemoryError", "_ArrayMemoryError", "ArrayMemoryError"].contains(&name);
+    let said = [
+        "DefaultCPUAllocator: can't allocate memory",
+        "DefaultCPUAllocator: not enough memory",
+    ];
+    let refused = name == "OSError" && message.starts_with("[Errno 12]");
+    named || refused || said.iter().any(|text| message.contains(text))
+}
+
 /// The text, or its beginning and its end where it is longer than `most` characters.
-fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {
         return text.to_owned();
@@ -139,8 +217,67 @@ mod tests {
             let refused = exception(type_name, "Unable to allocate 1.00 TiB");
             assert!(refused.is_host_out_of_memory() && !refused.is_gpu_out_of_memory());
         }
+        for (type_name, message) in [
+            (
+                "RuntimeError",
+                "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 70368744177664 bytes. Error code 12 (Cannot allocate memory)",
+            ),
+            ("OSError", "[Errno 12] Cannot allocate memory"),
+        ] {
+            assert!(exception(type_name, message).is_host_out_of_memory());
+        }
+        assert!(!exception("OSError", "[Errno 2] No such file").is_host_out_of_memory());
         assert!(!exception("app.OutOfMemoryErrorLog", "").is_host_out_of_memory());
         assert!(!exception("RuntimeError", "shapes do not match").is_gpu_out_of_memory());
+    }
+
+    #[test]
+    fn of_a_quoted_traceback_what_was_raised_there_is_told() {
+        let short = |message: &str| {
+            exception("ValueError", message)
+                .short_message()
+                .into_owned()
+        };
+        let traceback = "Traceback (most recent call last):\n  File \"train.py\", line 8, in item\n    raise ValueError\n    ^^^^^\nValueError: bad sample 3\nin two lines\n";
+        let of_loader =
+            format!("Caught ValueError in DataLoader worker process 1.\nOriginal {traceback}");
+        assert_eq!(
+            short(&of_loader),
+            "Caught ValueError in DataLoader worker process 1. ValueError: bad sample 3"
+        );
+        let of_rank = format!(
+            "\n\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\n{traceback}"
+        );
+        assert_eq!(
+            short(&of_rank),
+            "-- Process 1 terminated with the following error: ValueError: bad sample 3"
+        );
+        assert_eq!(short(traceback), "ValueError: bad sample 3");
+        for whole in [
+            "",
+            "shapes do not match\nat all",
+            "Traceback (most recent call last):\n  cut",
+        ] {
+            assert_eq!(short(whole), whole);
+        }
+    }
+
+    #[test]
+    fn an_exception_raised_because_an_allocation_failed_tells_of_that() {
+        let mut wrapped = exception("RuntimeError", "training failed");
+        assert!(!wrapped.is_gpu_out_of_memory() && !wrapped.is_host_out_of_memory());
+        assert_eq!(wrapped.failed_allocation(), wrapped);
+        wrapped.causes = vec![
+            "app.StepError: step 3".to_owned(),
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 16.00 MiB.".to_owned(),
+        ];
+        assert!(wrapped.is_gpu_out_of_memory() && !wrapped.is_host_out_of_memory());
+        let behind = wrapped.failed_allocation();
+        assert_eq!(behind.type_name, "torch.OutOfMemoryError");
+        assert!(behind.message.starts_with("CUDA out of memory. Tried"));
+        wrapped.causes = vec!["MemoryError".to_owned()];
+        assert!(wrapped.is_host_out_of_memory());
+        assert_eq!(wrapped.failed_allocation().type_name, "MemoryError");
     }
 
     #[test]
@@ -162,5 +299,20 @@ mod tests {
         assert!(bounded.message.starts_with("aaa") && bounded.message.ends_with("the end"));
         let short = exception("E", "short").bounded();
         assert_eq!(short.message, "short");
+    }
+
+    #[test]
+    fn of_a_long_traceback_the_innermost_lines_are_kept() {
+        let line = |line| CodePlace {
+            file: "a".repeat(10_000),
+            line,
+            function: "f".to_owned(),
+        };
+        let mut deep = exception("RecursionError", "");
+        deep.frames = (0..1000).map(line).collect();
+        let frames = deep.bounded().frames;
+        assert_eq!(frames.len(), MOST_FRAMES);
+        assert_eq!(frames.last().map(|place| place.line), Some(999));
+        assert_eq!(frames[0].file.chars().count(), LONGEST_NAME);
     }
 }

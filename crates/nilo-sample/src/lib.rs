@@ -9,6 +9,8 @@ pub mod event;
 pub mod exception;
 #[cfg(feature = "fixture")]
 pub mod fixture;
+pub mod gpu_failure;
+pub mod gpu_holder;
 pub mod limit;
 pub mod optimization;
 pub mod printable;
@@ -31,6 +33,8 @@ pub use alert::{Alert, AlertKind, Severity};
 pub use ending::{Certainty, Ending, LostRank, OomKill, ProcessStatus, RecorderDeath, RunStatus};
 pub use event::{Event, TimedEvent};
 pub use exception::{CodePlace, UnhandledException};
+pub use gpu_failure::GpuAllocationFailure;
+pub use gpu_holder::GpuHolder;
 pub use limit::{Limit, LimitCounts, LimitSource};
 pub use optimization::Optimization;
 pub use process::{ProcessId, ProcessInfo};

@@ -57,6 +57,14 @@ impl<'a> SeriesView<'a> {
 }
 
 impl RecordedTable {
+    /// The process that the rows are from, as writers are named: of what another process told, that one.
+    pub fn program(&self) -> String {
+        match self.spec.subject {
+            Subject::TorchMemory { pid: Some(pid), .. } => format!("python-{pid}"),
+            _ => self.writer.clone(),
+        }
+    }
+
     /// A column by name.
     pub fn series(&self, column: &str) -> Option<SeriesView<'_>> {
         let values = self.columns.get(self.spec.column(column)?)?;

@@ -35,6 +35,8 @@ typed_row! {
         memory_bytes: gauge Bytes,
         /// Its address space, touched or not (`VmSize`): what `RLIMIT_AS` limits.
         virtual_bytes: gauge Bytes,
+        /// What it holds: resident memory with each page counted once, however often the process has mapped it.
+        distinct_bytes: gauge Bytes,
     }
 }
 
@@ -133,6 +135,28 @@ typed_row! {
         job_bytes: gauge Bytes,
         /// The share of the driver's last sampling period in which some kernel ran.
         utilization: gauge Ratio,
+        /// Power draw in whole watts. This and what follows is read about once a second.
+        power_watts: gauge Plain,
+        /// The power limit in force.
+        power_limit_watts: gauge Plain,
+        /// Temperature of the chip.
+        temperature_celsius: gauge Plain,
+        /// Clock of the compute units.
+        sm_clock_mhz: gauge Plain,
+        /// Clock of the memory.
+        memory_clock_mhz: gauge Plain,
+        /// 1 while clocks are lowered to stay within the power limit, else 0.
+        throttled_by_power: gauge Count,
+        /// 1 while clocks are lowered because the GPU or its memory is too hot, else 0.
+        throttled_by_heat: gauge Count,
+        /// 1 while the hardware lowers clocks for another reason, such as the power supply's brake, else 0.
+        throttled_by_hardware: gauge Count,
+        /// Memory errors that could not be corrected, since the driver was loaded.
+        uncorrected_ecc_errors: counter Count,
+        /// Sent over all NVLinks since the driver was loaded.
+        nvlink_sent_bytes: counter Bytes,
+        /// Received over all NVLinks since the driver was loaded.
+        nvlink_received_bytes: counter Bytes,
     }
 }
 
@@ -173,6 +197,20 @@ typed_row! {
 }
 
 typed_row! {
+    /// A phase whose GPU memory was looked at when it began and when it ended.
+    GpuPhaseRow {
+        /// How long it took.
+        duration_nanos: gauge Nanos,
+        /// The number of steps since the one timed before, which the row stands for.
+        weight: gauge Count,
+        /// The most memory in tensors while it ran was this much at least.
+        peak_at_least_bytes: gauge Bytes,
+        /// And this much at most; the peak is known where both are the same.
+        peak_at_most_bytes: gauge Bytes,
+    }
+}
+
+typed_row! {
     /// What training got through: totals since a tracker began to count in the run.
     ThroughputRow {
         /// Batches.
@@ -201,5 +239,13 @@ typed_row! {
         device_free_bytes: gauge Bytes,
         /// Memory of the device.
         device_total_bytes: gauge Bytes,
+        /// What this process may take of it (`set_per_process_memory_fraction`), where that is less.
+        allowed_bytes: gauge Bytes,
+        /// Free pieces of blocks that are partly in use.
+        inactive_split_bytes: gauge Bytes,
+        /// How often the allocator gave back what it kept and tried again.
+        alloc_retries: counter Count,
+        /// Allocations that failed.
+        ooms: counter Count,
     }
 }

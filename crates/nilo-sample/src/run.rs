@@ -176,6 +176,7 @@ pub struct RunDescription {
     #[serde(
         default,
         deserialize_with = "Ending::read",
+        serialize_with = "Ending::write",
         skip_serializing_if = "Option::is_none"
     )]
     pub ending: Option<Ending>,

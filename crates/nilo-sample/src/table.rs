@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::ProcessId;
 use crate::rows::{
-    CgroupRow, GpuRow, HostRow, PhaseRow, ProcessDetailRow, ProcessRow, RecorderRow,
+    CgroupRow, GpuPhaseRow, GpuRow, HostRow, PhaseRow, ProcessDetailRow, ProcessRow, RecorderRow,
     SampledPhaseRow, ThroughputRow, TorchMemoryRow, TreeRow,
 };
 use crate::typed_row::TypedRow;
@@ -39,7 +39,7 @@ pub enum Unit {
     Count,
     /// A share between 0 and 1.
     Ratio,
-    /// Whatever the user logged.
+    /// Whatever the user logged, and units that only the column's name tells, such as watts.
     Plain,
 }
 
@@ -128,6 +128,9 @@ pub enum Subject {
     TorchMemory {
         /// The device's index in that process.
         device: u32,
+        /// The process, where it is another than the one that writes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<u32>,
     },
     /// Something that a later version knows.
     #[serde(other)]
@@ -223,6 +226,12 @@ impl TableSpec {
         TableSpec::of::<SampledPhaseRow>(Subject::Phase { name }, false)
     }
 
+    /// A phase whose GPU memory is known within bounds.
+    pub fn gpu_phase(name: &str) -> TableSpec {
+        let name = name.to_owned();
+        TableSpec::of::<GpuPhaseRow>(Subject::Phase { name }, false)
+    }
+
     /// Totals of one of the program's trackers; rates are computed on reading.
     pub fn throughput(tracker: u32) -> TableSpec {
         TableSpec::of::<ThroughputRow>(Subject::Throughput { tracker }, false)
@@ -230,7 +239,13 @@ impl TableSpec {
 
     /// GPU memory of one process by PyTorch's account.
     pub fn torch_memory(device: u32) -> TableSpec {
-        TableSpec::of::<TorchMemoryRow>(Subject::TorchMemory { device }, false)
+        TableSpec::of::<TorchMemoryRow>(Subject::TorchMemory { device, pid: None }, false)
+    }
+
+    /// The same of another process, for whoever writes what it told.
+    pub fn torch_memory_of(pid: u32, device: u32) -> TableSpec {
+        let pid = Some(pid);
+        TableSpec::of::<TorchMemoryRow>(Subject::TorchMemory { device, pid }, false)
     }
 
     /// A GPU by its driver's account.
@@ -270,6 +285,7 @@ mod tests {
             TableSpec::metrics("metrics", ["loss", "grad/norm"]),
             TableSpec::phase("step/forward"),
             TableSpec::sampled_phase("step/backward"),
+            TableSpec::gpu_phase("step/optimizer"),
             TableSpec::throughput(0),
             TableSpec::throughput(2),
             TableSpec::torch_memory(1),

@@ -2,7 +2,7 @@
 //!
 //! Inside, everything is bytes and nanoseconds.
 //! On the screen sizes are binary and say so (`MiB`).
-//! Keys and CSV columns named `*_mb` and `*_gb`, as older scripts have them, are 2^20 and 2^30 bytes: see [`to_mb`] and [`to_gb`].
+//! Keys and CSV columns named `*_mb`, as older scripts have them, are 2^20 bytes: see [`to_mb`].
 
 use thiserror::Error;
 
@@ -20,11 +20,6 @@ pub const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// The number under a `*_mb` key.
 pub fn to_mb(bytes: f64) -> f64 {
     bytes / MIB as f64
-}
-
-/// The number under a `*_gb` key.
-pub fn to_gb(bytes: f64) -> f64 {
-    bytes / GIB as f64
 }
 
 /// Seconds of a number of nanoseconds.
@@ -95,6 +90,18 @@ pub enum UnitError {
         /// What was given.
         text: String,
     },
+    /// More bytes than can be counted.
+    #[error("{text} is too large")]
+    TooLarge {
+        /// What was given.
+        text: String,
+    },
+    /// Longer than can be counted.
+    #[error("{text} is too long: the longest duration is 292 years")]
+    TooLong {
+        /// What was given.
+        text: String,
+    },
 }
 
 /// Splits `2.5GiB` into the number and the lower-case unit.
@@ -129,7 +136,8 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     if bytes.is_finite() && bytes < u64::MAX as f64 {
         Ok(bytes.round() as u64)
     } else {
-        Err(error())
+        let text = text.to_owned();
+        Err(UnitError::TooLarge { text })
     }
 }
 
@@ -153,7 +161,8 @@ pub fn parse_duration(text: &str) -> Result<u64, UnitError> {
     if nanos.is_finite() && nanos < i64::MAX as f64 {
         Ok(nanos.round() as u64)
     } else {
-        Err(error())
+        let text = text.to_owned();
+        Err(UnitError::TooLong { text })
     }
 }
 
@@ -161,6 +170,19 @@ pub fn parse_duration(text: &str) -> Result<u64, UnitError> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_is_too_much_is_called_so() {
+        let told = |error: UnitError| error.to_string();
+        assert_eq!(
+            told(parse_duration("99999999999h").unwrap_err()),
+            "99999999999h is too long: the longest duration is 292 years"
+        );
+        assert_eq!(
+            told(parse_bytes("99999999999T").unwrap_err()),
+            "99999999999T is too large"
+        );
+    }
 
     #[test]
     fn bytes_have_their_right_names() {

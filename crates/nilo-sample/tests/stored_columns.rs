@@ -42,6 +42,7 @@ fn the_columns_of_process_stay() {
             "cpu_nanos counter nanos",
             "memory_bytes gauge bytes",
             "virtual_bytes gauge bytes",
+            "distinct_bytes gauge bytes",
         ]
     );
 }
@@ -123,6 +124,19 @@ fn the_columns_of_sampled_phase_stay() {
 }
 
 #[test]
+fn the_columns_of_gpu_phase_stay() {
+    assert_eq!(
+        columns(&TableSpec::gpu_phase("step")),
+        [
+            "duration_nanos gauge nanos",
+            "weight gauge count",
+            "peak_at_least_bytes gauge bytes",
+            "peak_at_most_bytes gauge bytes",
+        ]
+    );
+}
+
+#[test]
 fn the_columns_of_throughput_stay() {
     assert_eq!(
         columns(&TableSpec::throughput(0)),
@@ -146,6 +160,10 @@ fn the_columns_of_torch_memory_stay() {
             "peak_reserved_bytes gauge bytes",
             "device_free_bytes gauge bytes",
             "device_total_bytes gauge bytes",
+            "allowed_bytes gauge bytes",
+            "inactive_split_bytes gauge bytes",
+            "alloc_retries counter count",
+            "ooms counter count",
         ]
     );
 }
@@ -159,6 +177,17 @@ fn the_columns_of_gpu_stay() {
             "total_bytes gauge bytes",
             "job_bytes gauge bytes",
             "utilization gauge ratio",
+            "power_watts gauge plain",
+            "power_limit_watts gauge plain",
+            "temperature_celsius gauge plain",
+            "sm_clock_mhz gauge plain",
+            "memory_clock_mhz gauge plain",
+            "throttled_by_power gauge count",
+            "throttled_by_heat gauge count",
+            "throttled_by_hardware gauge count",
+            "uncorrected_ecc_errors counter count",
+            "nvlink_sent_bytes counter bytes",
+            "nvlink_received_bytes counter bytes",
         ]
     );
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::descriptors::read_kernel_file;
-use crate::linux::{parse_arguments, parse_status};
+use crate::linux::{page_bytes, parse_arguments, parse_statm, parse_status};
 
 const OWN: &str = "/proc/self";
 
@@ -17,6 +17,21 @@ const OWN: &str = "/proc/self";
 pub fn own_peak_rss_bytes() -> Option<u64> {
     let status = read_kernel_file(Path::new(OWN).join("status")).ok()?;
     parse_status(&status).peak_rss_bytes
+}
+
+/// The largest resident memory of this process so far (`VmHWM`), and what is resident now.
+pub fn own_resident_bytes() -> Option<(u64, Option<u64>)> {
+    let status = read_kernel_file(Path::new(OWN).join("status")).ok()?;
+    let status = parse_status(&status);
+    Some((status.peak_rss_bytes?, status.rss_bytes))
+}
+
+/// What is resident of this process now; cheaper than [`own_resident_bytes`], for callers in a training loop.
+pub fn own_rss_bytes() -> Option<u64> {
+    // Opened each time: a file that is kept open would be the parent's after a fork.
+    let statm = read_kernel_file(Path::new(OWN).join("statm")).ok()?;
+    let (_, resident_pages, _) = parse_statm(&statm)?;
+    Some(resident_pages * page_bytes())
 }
 
 /// The addresses at which our command line lies, which is what `ps` shows.
@@ -40,8 +55,12 @@ mod tests {
         let before = own_peak_rss_bytes().unwrap();
         let block = std::hint::black_box(vec![1_u8; 256 << 20]);
         assert!(own_peak_rss_bytes().unwrap() >= 256 << 20);
+        let (peak, now) = own_resident_bytes().unwrap();
+        assert!(peak >= 256 << 20 && now.unwrap() >= 256 << 20);
+        assert!(own_rss_bytes().unwrap() >= 256 << 20);
         drop(block);
         assert!(own_peak_rss_bytes().unwrap() >= before.max(256 << 20));
+        assert!(own_rss_bytes().unwrap() < 256 << 20);
     }
 
     #[test]

@@ -15,12 +15,23 @@ pub struct ProcessReading {
     pub cpu_nanos: u64,
 }
 
+/// Resident memory by kind, at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ResidentMemory {
+    /// All of it.
+    pub rss_bytes: u64,
+    /// Without pages of files and shared memory.
+    pub anon_bytes: u64,
+}
+
 /// What is read of a process about once a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessDetail {
     /// The kernel's high-water mark (`VmHWM`): no spike is missing from it.
     pub peak_rss_bytes: Option<u64>,
-    /// The same of its address space (`VmPeak`).
+    /// What was resident at the moment of that mark's reading, which may be long after [`ProcessReading`] on a busy machine.
+    pub at_mark: Option<ResidentMemory>,
+    /// The high-water mark of its address space (`VmPeak`).
     pub peak_virtual_bytes: Option<u64>,
     /// Private writable addresses, touched or not (`VmData`).
     pub data_bytes: Option<u64>,
@@ -62,12 +73,23 @@ pub struct TrackedProcess {
     /// What it adds to the tree: pages that several processes hold count for the oldest of them.
     /// Over all processes this adds up to the distinct pages of the tree.
     pub memory_bytes: u64,
+    /// What its resident memory counts more than once, because it has mapped pages of files or shared memory more than once; as last measured.
+    pub mapped_twice_bytes: u64,
     /// It runs in memory that it has from its parent: forked, or just about to become another program.
     pub is_forked: bool,
     /// The tick on which it was first seen.
     pub first_seen_nanos: u64,
     /// CPU time that is not the tree's: what a process that was born elsewhere had spent when it joined.
     pub cpu_before_nanos: u64,
+}
+
+impl TrackedProcess {
+    /// What it holds: resident memory with each page counted once, however often it has mapped it.
+    pub fn distinct_bytes(&self) -> u64 {
+        self.reading
+            .rss_bytes
+            .saturating_sub(self.mapped_twice_bytes)
+    }
 }
 
 /// Something that happened to the tree.

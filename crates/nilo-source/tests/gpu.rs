@@ -6,7 +6,9 @@ mod support;
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use nilo_source::gpu::{GpuProcess, GpuReader, GpuReading, GpuStage, GpuView, Gpus, NoGpus};
+use nilo_source::gpu::{
+    GpuProcess, GpuReader, GpuReading, GpuSources, GpuStage, GpuView, Gpus, NoGpus,
+};
 use support::fake_nvml::{FakeDriver, GIB, gpu, process};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -14,7 +16,7 @@ const GPU_LOST: u32 = 15;
 
 fn open(lines: &[String]) -> (FakeDriver, Gpus) {
     let driver = FakeDriver::new(lines);
-    let gpus = Gpus::open_library(driver.library().as_os_str()).unwrap();
+    let gpus = Gpus::open(&GpuSources::nvidia(driver.library())).unwrap();
     (driver, gpus)
 }
 
@@ -46,6 +48,7 @@ fn a_gpu_is_described_and_read() {
             pid: 42,
             bytes: Some(5000),
         }]),
+        ..GpuReading::default()
     };
     assert_eq!(read(&mut gpus, 0), expected);
 }
@@ -120,14 +123,14 @@ fn parts_of_a_divided_gpu_stand_for_it_and_are_numbered_after_the_last_gpu() {
 fn no_library_is_no_driver_and_a_broken_one_says_why() {
     let nowhere = OsStr::new("/nowhere/libnvidia-ml.so.1");
     assert!(matches!(
-        Gpus::open_library(nowhere),
+        Gpus::open(&GpuSources::nvidia(nowhere)),
         Err(NoGpus::NoDriver { .. })
     ));
-    assert!(GpuReader::start(nowhere).is_none());
-    assert!(GpuReader::start(OsStr::new("a\0b")).is_none());
+    assert!(GpuReader::start(&GpuSources::nvidia(nowhere)).is_none());
+    assert!(GpuReader::start(&GpuSources::nvidia("a\0b")).is_none());
     let driver = FakeDriver::new(&["init 9".to_owned()]);
     let open = || {
-        Gpus::open_library(driver.library().as_os_str())
+        Gpus::open(&GpuSources::nvidia(driver.library()))
             .err()
             .unwrap()
     };
@@ -139,7 +142,7 @@ fn no_library_is_no_driver_and_a_broken_one_says_why() {
     );
     driver.say(&[]);
     assert!(matches!(open(), NoGpus::NoDriver { .. }), "no GPU");
-    let other = Gpus::open_library(OsStr::new("libc.so.6")).err().unwrap();
+    let other = Gpus::open(&GpuSources::nvidia("libc.so.6")).err().unwrap();
     assert!(other.to_string().ends_with("libc.so.6 is another library"));
 }
 
@@ -147,7 +150,7 @@ fn no_library_is_no_driver_and_a_broken_one_says_why() {
 fn whoever_looks_at_a_hanging_driver_does_not_wait_and_sees_when_it_answers_again() {
     let lines = [gpu("GPU-a", 1, 0)];
     let driver = FakeDriver::new(&lines);
-    let reader = GpuReader::start(driver.library().as_os_str()).unwrap();
+    let reader = GpuReader::start(&GpuSources::nvidia(driver.library())).unwrap();
     let mut view = GpuView::default();
     reader.wait(LONG);
     assert!(reader.look(&mut view));
@@ -168,7 +171,7 @@ fn whoever_looks_at_a_hanging_driver_does_not_wait_and_sees_when_it_answers_agai
 #[test]
 fn a_driver_that_cannot_be_opened_is_absent_to_the_reader() {
     let driver = FakeDriver::new(&["init 18".to_owned()]);
-    let reader = GpuReader::start(driver.library().as_os_str()).unwrap();
+    let reader = GpuReader::start(&GpuSources::nvidia(driver.library())).unwrap();
     reader.wait(LONG);
     reader.request();
     let mut view = GpuView::default();

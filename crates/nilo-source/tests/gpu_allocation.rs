@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nilo_source::gpu::{GpuReader, GpuView};
+use nilo_source::gpu::{GpuReader, GpuSources, GpuView};
 use support::fake_nvml::{FakeDriver, gpu, process};
 
 thread_local! {
@@ -49,7 +49,7 @@ fn a_tick_with_gpus_allocates_nothing_and_their_reader_only_lists() {
         lines.collect()
     };
     let driver = FakeDriver::new(&state(5000));
-    let reader = GpuReader::start(driver.library().as_os_str()).unwrap();
+    let reader = GpuReader::start(&GpuSources::nvidia(driver.library())).unwrap();
     let mut view = GpuView::default();
     let round = |view: &mut GpuView| {
         reader.wait(Duration::from_secs(60));

@@ -165,6 +165,35 @@ fn another_program_in_the_same_process_is_a_new_name() {
 }
 
 #[test]
+fn another_program_of_a_forked_process_is_a_new_name_as_soon_as_its_memory_is_another() {
+    let mut job = Job::python(
+        "import os, sys\nif os.fork() == 0:\n  held = b'x' * (64 << 20)\n  print(os.getpid(), flush=True)\n  sys.stdin.readline()\n  os.execvp('sleep', ['sleep', '1000'])\nos.wait()",
+    );
+    let child: u32 = job.hear().parse().unwrap();
+    // The turn of its details comes once in a quarter of its age.
+    let options = TreeOptions {
+        detail_every_nanos: 3_600_000_000_000,
+        ..TreeOptions::default()
+    };
+    let mut tree = ProcessTree::new(&Roots::default(), options).unwrap();
+    tree.add_root(job.pid()).unwrap();
+    let mut ticker = Ticker::new();
+    for _ in 0..600 {
+        ticker.tick(&mut tree);
+    }
+    job.tell("go");
+    ticker.tick_until(&mut tree, "memory of another program", |tree| {
+        find(tree, child).is_some_and(|process| process.reading.rss_bytes < 16 * MIB)
+    });
+    let seen_nanos = ticker.now_nanos;
+    // The kernel replaces the memory a moment before the name.
+    ticker.tick_until(&mut tree, "the new name", |tree| {
+        find(tree, child).is_some_and(|process| process.info.name == "sleep")
+    });
+    assert!(ticker.now_nanos - seen_nanos < 5_000_000_000);
+}
+
+#[test]
 fn a_name_that_the_program_gave_itself_is_added() {
     let mut job = Job::python(
         "import ctypes, sys\nsys.stdin.readline()\nctypes.CDLL(None).prctl(15, b'pt_data_worker')\nsys.stdin.read()",

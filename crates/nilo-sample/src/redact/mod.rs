@@ -26,14 +26,18 @@ pub const REDACTED: &str = "***";
 /// An argument list without its secrets.
 pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
     let mut hider = Redactor::default();
+    let mut sets_variables = false;
     arguments
         .iter()
         .map(|argument| {
             let program = hider.program;
-            let hidden = match long_option_with_secret(argument) {
-                Some(hidden) => hidden,
-                None => hider.argument(argument),
+            let is_variable = sets_variables && variable_name(argument).is_some();
+            sets_variables = is_variable || announces_variable(argument);
+            let whole = match is_variable {
+                true => secret_to_the_end(argument),
+                false => long_option_with_secret(argument),
             };
+            let hidden = whole.unwrap_or_else(|| hider.argument(argument));
             // What a header announces ends with its argument, and so does a script's last command.
             if argument.contains(char::is_whitespace) {
                 hider.expects = Expects::Nothing;
@@ -288,10 +292,28 @@ fn announces_nothing(name: &str, sign: &str) -> bool {
 
 /// `--password=X Y Z` as one argument, where the secret goes on to its end.
 fn long_option_with_secret(argument: &str) -> Option<String> {
+    argument
+        .starts_with("--")
+        .then(|| secret_to_the_end(argument))?
+}
+
+/// `NAME=X Y Z` as one argument that is no script.
+fn secret_to_the_end(argument: &str) -> Option<String> {
     let (name, value) = argument.split_once('=')?;
-    let is_option = name.starts_with("--") && !name.contains(char::is_whitespace);
+    let is_name = !name.contains(char::is_whitespace);
     let several = value.trim_start().contains(char::is_whitespace);
-    (is_option && several && is_secret_name(name)).then(|| format!("{name}={REDACTED}"))
+    (is_name && several && is_secret_name(name)).then(|| format!("{name}={REDACTED}"))
+}
+
+/// Whether what follows may be a variable: `env NAME=X`, `docker run -e NAME=X`. Elsewhere `NAME=X command` may be a script.
+fn announces_variable(argument: &str) -> bool {
+    matches!(argument, "env" | "-e" | "--env") || argument.ends_with("/env")
+}
+
+fn variable_name(argument: &str) -> Option<&str> {
+    let (name, _) = argument.split_once('=')?;
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (is_name && !name.is_empty()).then_some(name)
 }
 
 fn find_comma_between_quotes(text: &str) -> Option<usize> {

@@ -21,6 +21,22 @@ fn secrets_are_hidden_by_their_names() {
             "env|WANDB_API_KEY=abc|OPENAI_KEY=x",
             "env|WANDB_API_KEY=***|OPENAI_KEY=***",
         ),
+        (
+            "env|MY_TOKEN=a b c|t.py|--x|d e",
+            "env|MY_TOKEN=***|t.py|--x|d e",
+        ),
+        (
+            "/usr/bin/env|LANG=C|MY_TOKEN=a b|t.py",
+            "/usr/bin/env|LANG=C|MY_TOKEN=***|t.py",
+        ),
+        (
+            "docker|run|-e|MY_TOKEN=a b|image",
+            "docker|run|-e|MY_TOKEN=***|image",
+        ),
+        (
+            "ssh|host|HF_TOKEN=abc python t.py",
+            "ssh|host|HF_TOKEN=*** python t.py",
+        ),
         ("KEY=abc", "KEY=***"),
         ("t.py|model.apiKey=abc", "t.py|model.apiKey=***"),
         (
@@ -75,6 +91,8 @@ fn names_written_as_one_word_and_names_of_services_are_known() {
         "--openaikey",
         "--hftoken",
         "--pw",
+        "--jwt",
+        "--otp",
         "--model.hfToken",
         "--set=db.password",
     ] {

@@ -37,7 +37,7 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     let follows = |list: &[&str]| before.is_some_and(|word| list.contains(&word.as_str()));
     let is_of_service = follows(SERVICES);
     match last.as_str() {
-        "auth" | "bearer" | "pw" => true,
+        "auth" | "bearer" | "jwt" | "otp" | "pw" => true,
         // `--forward-pass` and `PWD` are none.
         "pass" => is_variable || words.len() == 1 || follows(BEFORE_PASS),
         // `--file-pat` is a pattern.

@@ -1,14 +1,12 @@
 //! Memory cgroups, version 1 and 2.
 //!
-//! `place.rs` finds where a process's cgroups lie, `reading.rs` parses their files, `memory.rs` is one cgroup with its files kept open, `membership.rs` says when a process has moved, `notice.rs` asks to be told of a coming OOM kill.
+//! `place.rs` finds where a process's cgroups lie, `reading.rs` parses their files, `memory.rs` is one cgroup with its files kept open, `notice.rs` asks to be told of a coming OOM kill.
 
-mod membership;
 mod memory;
 mod notice;
 mod place;
 mod reading;
 
-pub use membership::CgroupMembership;
 pub use memory::MemoryCgroup;
 pub use place::memory_cgroup_path;
 pub(crate) use place::{CgroupAncestor, levels_of};

@@ -6,7 +6,7 @@
 //! Values that mean "not known" are sorted out here: `NOT_SUPPORTED` and `NO_PERMISSION`, a process of 2^64-1 bytes, one of zero bytes
 //! (drivers that look a translated PID up as one of the host find nothing; a CUDA context is never empty), and one of more than the device has.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
@@ -14,46 +14,18 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::{MemoryInfo, ProcessInfo};
 use nvml_wrapper::{Device, Nvml};
-use thiserror::Error;
 
-use crate::gpu::{GpuDevice, GpuProcess, GpuReading};
+use crate::gpu::driver::{GpuDriver, GpuError, NoGpus};
+use crate::gpu::nvml_sensors::NvmlSensors;
+use crate::gpu::{GpuDevice, GpuMaker, GpuProcess, GpuReading};
 
-/// What the driver's package installs, and what container runtimes put into containers.
-const LIBRARY: &str = "libnvidia-ml.so.1";
-/// Names another library, or none at all when empty.
-const LIBRARY_VARIABLE: &str = "NILO_NVML";
 /// The list of processes is asked for when the used memory has changed, and after this long.
 const LIST_AGAIN: Duration = Duration::from_secs(1);
 /// The value of MIG mode that means that a GPU is divided.
 const MIG_ENABLED: u32 = 1;
 
-/// Why there are no GPUs to read.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NoGpus {
-    /// No driver or no GPU: the usual thing on most machines, and nothing to speak of.
-    #[error("there is no NVIDIA driver with a GPU here: {reason}")]
-    NoDriver {
-        /// In the words of the loader or of the driver.
-        reason: String,
-    },
-    /// There is a driver, and it does not work.
-    #[error("cannot query the NVIDIA driver: {reason}")]
-    Broken {
-        /// In the driver's words.
-        reason: String,
-    },
-}
-
-/// Why a GPU cannot be read at the moment.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{reason}")]
-pub struct GpuError {
-    /// In the driver's words.
-    pub reason: String,
-}
-
-/// The GPUs of this machine, as far as this process may see them.
-pub struct Gpus {
+/// NVIDIA's GPUs, as far as this process may see them.
+pub(super) struct NvidiaGpus {
     opened: Vec<OpenDevice>,
     devices: Vec<GpuDevice>,
 }
@@ -62,15 +34,7 @@ struct OpenDevice {
     device: Device<'static>,
     /// The used memory when the processes were last listed, and when that was.
     listed: Option<(Option<u64>, Instant)>,
-}
-
-/// The library to load: what `NILO_NVML` names, else the driver's; `None` when that variable is set and empty.
-pub(super) fn library() -> Option<OsString> {
-    match std::env::var_os(LIBRARY_VARIABLE) {
-        Some(path) if path.is_empty() => None,
-        Some(path) => Some(path),
-        None => Some(OsString::from(LIBRARY)),
-    }
+    sensors: NvmlSensors,
 }
 
 /// Whether the library is there: the one thing that is paid on a machine without a driver.
@@ -83,17 +47,9 @@ pub(super) fn can_load(library: &OsStr) -> bool {
     !handle.is_null()
 }
 
-impl Gpus {
-    /// Loads the driver's library and finds its GPUs. May take seconds where the driver has to wake them.
-    pub fn open() -> Result<Gpus, NoGpus> {
-        let none = NoGpus::NoDriver {
-            reason: format!("{LIBRARY_VARIABLE} is empty"),
-        };
-        Gpus::open_library(&library().ok_or(none)?)
-    }
-
-    /// The same with a library by its path or name.
-    pub fn open_library(library: &OsStr) -> Result<Gpus, NoGpus> {
+impl NvidiaGpus {
+    /// Loads the driver's library, by its path or name, and finds its GPUs. May take seconds where the driver has to wake them.
+    pub(super) fn open(library: &OsStr) -> Result<NvidiaGpus, NoGpus> {
         let nvml = match Nvml::builder().lib_path(library).init() {
             Err(NvmlError::FailedToLoadSymbol(_)) => {
                 let reason = format!("{} is another library", library.display());
@@ -103,7 +59,7 @@ impl Gpus {
         };
         let nvml: &'static Nvml = Box::leak(Box::new(nvml));
         let count = nvml.device_count().map_err(why_not)?;
-        let mut gpus = Gpus {
+        let mut gpus = NvidiaGpus {
             opened: Vec::new(),
             devices: Vec::new(),
         };
@@ -145,6 +101,7 @@ impl Gpus {
                 .name()
                 .unwrap_or_else(|_| "a GPU without a name".to_owned()),
             uuid: device.uuid().unwrap_or_default(),
+            maker: GpuMaker::Nvidia,
             total_bytes: memory.as_ref().map(|memory| memory.total),
             reserved_bytes: memory.as_ref().map(|memory| memory.reserved),
             part_of,
@@ -152,19 +109,20 @@ impl Gpus {
         self.opened.push(OpenDevice {
             device,
             listed: None,
+            sensors: NvmlSensors::default(),
         });
         Ok(())
     }
+}
 
-    /// Every GPU, in the driver's order.
-    pub fn devices(&self) -> &[GpuDevice] {
+impl GpuDriver for NvidiaGpus {
+    fn devices(&self) -> &[GpuDevice] {
         &self.devices
     }
 
-    /// Reads the GPU at this place of [`Gpus::devices`]; 8 µs a call of the driver, three or four calls.
-    ///
-    /// `reading` must be that of the last call: its list of processes stays when the used memory has not changed for less than a second.
-    pub fn read(&mut self, place: usize, reading: &mut GpuReading) -> Result<(), GpuError> {
+    /// 8 µs a call of the driver: two for memory and utilization, two for the list of processes where it is due, and once a second those of [`NvmlSensors`].
+    /// The list of processes stays when the used memory has not changed for less than a second.
+    fn read(&mut self, place: usize, reading: &mut GpuReading) -> Result<(), GpuError> {
         let Some(opened) = self.opened.get_mut(place) else {
             return Err(GpuError {
                 reason: format!("there is no GPU at place {place}"),
@@ -175,6 +133,7 @@ impl Gpus {
             Err(NvmlError::NotSupported | NvmlError::NoPermission) => None,
             Err(error) => {
                 opened.listed = None;
+                opened.sensors.forget();
                 return Err(GpuError {
                     reason: in_words(&error),
                 });
@@ -192,6 +151,7 @@ impl Gpus {
             opened.listed = Some((reading.used_bytes, Instant::now()));
             list_processes(&opened.device, reading);
         }
+        opened.sensors.read(&opened.device, reading);
         Ok(())
     }
 }
@@ -250,7 +210,7 @@ fn why_not(error: NvmlError) -> NoGpus {
     }
 }
 
-fn in_words(error: &NvmlError) -> String {
+pub(super) fn in_words(error: &NvmlError) -> String {
     match error {
         NvmlError::GpuLost => "it has fallen off the bus".to_owned(),
         NvmlError::ResetRequired => "it must be reset before it can be used again".to_owned(),

@@ -26,10 +26,10 @@ use crate::roots::Roots;
 const SEARCH_NANOS: u64 = 1_000_000_000;
 /// Likewise while the driver names nobody, which is the usual thing for a job without a GPU.
 const SELDOM_NANOS: u64 = 5_000_000_000;
-/// Every GPU's driver file begins so.
-const DEVICE_FILES: &[u8] = b"/dev/nvidia";
-/// The file that CUDA opens and a mere look at the driver does not.
-const CUDA_FILE: &[u8] = b"/dev/nvidia-uvm";
+/// Every GPU's driver file begins with one of these.
+const DEVICE_FILES: [&[u8]; 3] = [b"/dev/nvidia", b"/dev/kfd", b"/dev/dri/render"];
+/// The files that CUDA and AMD's ROCm open and a mere look at the driver does not.
+const CUDA_FILES: [&[u8]; 2] = [b"/dev/nvidia-uvm", b"/dev/kfd"];
 
 /// What a job holds of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,19 @@ pub enum GpuShare {
     Untold,
     /// It is not clear whose the processes are that the driver names.
     Unplaced,
+}
+
+impl GpuShare {
+    /// Why it is not known, where it is not.
+    pub fn unknown_because(self) -> Option<&'static str> {
+        match self {
+            GpuShare::Bytes(_) => None,
+            GpuShare::Untold => Some("the driver does not report memory per process"),
+            GpuShare::Unplaced => {
+                Some("the driver reports the PIDs of the host, not of this container")
+            }
+        }
+    }
 }
 
 /// Remembers who is who between readings.
@@ -97,7 +110,7 @@ impl GpuOwners {
         if named(readings.clone()).next().is_none() {
             if now_nanos >= self.next_seldom_nanos {
                 self.next_seldom_nanos = now_nanos + SELDOM_NANOS;
-                self.lists_are_withheld = job.iter().any(|pid| self.holds(*pid, is_cuda_file));
+                self.lists_are_withheld = self.computes(job);
             }
             return;
         }
@@ -137,6 +150,29 @@ impl GpuOwners {
             GpuShare::Bytes(_) => GpuShare::Bytes(total),
             other => other,
         }
+    }
+
+    /// Whether one of these processes holds open what every program that computes on a GPU does.
+    pub fn computes(&self, job: &[u32]) -> bool {
+        job.iter().any(|pid| self.holds(*pid, is_cuda_file))
+    }
+
+    /// Which of these processes the driver means by a PID, by direct evidence alone; zero is nobody that we have a number for.
+    pub(super) fn process_of(&self, driver_pid: u32, pids: &[u32]) -> Option<u32> {
+        match driver_pid {
+            0 => None,
+            _ if self.in_first_namespace => Some(driver_pid),
+            _ => self.job_process(driver_pid, pids),
+        }
+    }
+
+    /// Those that hold CUDA open and are not among the known ones, nor forked from another that does.
+    pub(super) fn unlisted(&self, pids: &[u32], known: BTreeSet<u32>) -> Vec<u32> {
+        let holds = |pid: &u32| !known.contains(pid) && self.holds(*pid, is_cuda_file);
+        let holders: Vec<u32> = pids.iter().copied().filter(holds).collect();
+        let mut unlisted = holders.clone();
+        unlisted.retain(|pid| !self.is_forked_from(*pid, &holders, &known));
+        unlisted
     }
 
     /// Zero is what a driver calls a process that our namespace has no number for.
@@ -247,11 +283,11 @@ fn named<'a>(readings: impl Iterator<Item = &'a GpuReading>) -> impl Iterator<It
 }
 
 fn is_device_file(path: &[u8]) -> bool {
-    path.starts_with(DEVICE_FILES)
+    DEVICE_FILES.iter().any(|begin| path.starts_with(begin))
 }
 
 fn is_cuda_file(path: &[u8]) -> bool {
-    path == CUDA_FILE
+    CUDA_FILES.contains(&path)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 //!
 //! After a fork the thread is in the parent only; a child that asks gets a reader of its own.
 
-use std::ffi::{OsStr, OsString};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,8 +13,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::gpu::nvml::{can_load, library};
-use crate::gpu::{GpuDevice, GpuReading, Gpus, NoGpus};
+use crate::gpu::{GpuDevice, GpuReading, GpuSources, Gpus, NoGpus};
 
 /// A driver that takes longer than this for an answer counts as silent.
 const ANSWER_NANOS: u64 = 2_000_000_000;
@@ -128,7 +126,7 @@ impl GpuReader {
             if let Some(of_process) = unsafe { current.as_ref() }
                 && of_process.pid == pid
             {
-                let start = || GpuReader::start(&library()?);
+                let start = || GpuReader::start(&GpuSources::from_environment()?);
                 return of_process.reader.get_or_init(start).clone();
             }
             let fresh = Box::into_raw(Box::new(ProcessReader {
@@ -144,9 +142,9 @@ impl GpuReader {
         }
     }
 
-    /// A reader over a library by its path or name; `None` when that cannot be loaded.
-    pub fn start(library: &OsStr) -> Option<GpuReader> {
-        if !can_load(library) {
+    /// A reader of what is found there; `None` when there is nothing to open.
+    pub fn start(sources: &GpuSources) -> Option<GpuReader> {
+        if !sources.is_worth_opening() {
             return None;
         }
         let newest = GpuView {
@@ -158,10 +156,10 @@ impl GpuReader {
             bell: Condvar::new(),
         });
         let served = Arc::clone(&shared);
-        let library = library.to_owned();
+        let sources = sources.clone();
         std::thread::Builder::new()
             .name("nilo-gpu".to_owned())
-            .spawn(move || serve(&served, &library))
+            .spawn(move || serve(&served, &sources))
             .ok()?;
         Some(GpuReader { shared })
     }
@@ -195,10 +193,10 @@ impl GpuReader {
     }
 }
 
-/// The thread: opens the driver and answers.
-fn serve(shared: &LatestView, library: &OsString) {
+/// The thread: opens the drivers and answers.
+fn serve(shared: &LatestView, sources: &GpuSources) {
     leave_signals_to_others();
-    let mut gpus = match Gpus::open_library(library) {
+    let mut gpus = match Gpus::open(sources) {
         Ok(gpus) => gpus,
         Err(reason) => {
             let mut newest = shared.lock();

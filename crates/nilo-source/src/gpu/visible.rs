@@ -1,4 +1,4 @@
-//! Which GPUs a program sees and how it numbers them: `CUDA_VISIBLE_DEVICES`, as CUDA reads it.
+//! Which GPUs a program sees and how it numbers them: `CUDA_VISIBLE_DEVICES`, as CUDA reads it; AMD's GPUs by `hip_view.rs`.
 //!
 //! The variable holds indices, or UUIDs that may be cut short, and everything behind the first entry that is neither is ignored.
 //! Indices are CUDA's own, fastest GPU first, unless `CUDA_DEVICE_ORDER` says `PCI_BUS_ID`, which is the driver's order.
@@ -7,9 +7,13 @@
 use std::path::Path;
 
 use crate::descriptors::read_kernel_file;
-use crate::gpu::GpuDevice;
+use crate::gpu::hip_view::{CUDA_VISIBLE, HIP_VISIBLE, ROCR_VISIBLE, hip_places};
+use crate::gpu::{GpuDevice, GpuMaker};
 
-const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+/// Every variable that says what a program sees.
+pub const VISIBILITY_VARIABLES: [&str; 4] = [VISIBLE, ORDER, ROCR_VISIBLE, HIP_VISIBLE];
+
+const VISIBLE: &str = CUDA_VISIBLE;
 const ORDER: &str = "CUDA_DEVICE_ORDER";
 const DRIVERS_ORDER: &str = "PCI_BUS_ID";
 
@@ -31,8 +35,20 @@ impl CudaView {
     }
 }
 
-/// What the program with this environment sees.
+/// What the program with this environment sees: NVIDIA's GPUs as CUDA numbers them, and behind them AMD's as HIP does.
 pub fn cuda_view(
+    devices: &[GpuDevice],
+    variable: impl Fn(&'static str) -> Option<String>,
+) -> CudaView {
+    let count = devices.partition_point(|device| device.maker == GpuMaker::Nvidia);
+    let (nvidia, amd) = devices.split_at(count);
+    let mut view = nvidia_view(nvidia, &variable);
+    let amd_places = hip_places(amd, variable).into_iter();
+    view.places.extend(amd_places.map(|place| count + place));
+    view
+}
+
+fn nvidia_view(
     devices: &[GpuDevice],
     variable: impl Fn(&'static str) -> Option<String>,
 ) -> CudaView {

@@ -13,6 +13,11 @@ const PAGES_AROUND_A_FAULT: u64 = 16;
 const PAGES_IN_A_HUGE_ONE: u64 = 512;
 /// A process that was just forked copies its stack and what it counts references in; more than that has to be proved.
 const COPIED_AT_BIRTH_BYTES: u64 = 2 << 20;
+/// ... and no more than this where its faults may have mapped pages that it found in memory.
+const COPIED_FOR_CERTAIN_BYTES: u64 = 128 << 10;
+/// A process that was just forked maps so much of its program and libraries, many pages a fault. What it maps beyond that is data,
+/// which its siblings read as well: a page that one of them has locked at that moment takes a fault of its own.
+const PROGRAM_BYTES: u64 = 4 << 20;
 
 /// What was measured of a process's anonymous memory.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +50,10 @@ pub(crate) struct Holding {
     pub(crate) file: MemberShare,
     /// What RSS counts of files that it has mapped more than once.
     mapped_twice_bytes: u64,
+    /// The same, counted since its memory was followed last.
+    seen_twice_bytes: Option<u64>,
+    /// By how much its files have raised those of the tree without proof that it has not mapped them twice.
+    pub(crate) raised_bytes: u64,
     /// Copies that were counted on the word of faults alone.
     pub(crate) copied_unproved: u64,
     /// All faults since the last measurement that may have been copies, in bytes.
@@ -52,6 +61,8 @@ pub(crate) struct Holding {
     copied: CopiedShare,
     /// Born a moment ago, and not measured yet.
     pub(crate) is_young: bool,
+    /// It is giving back its memory: what the others share with it becomes less while they are measured.
+    pub(crate) is_leaving: bool,
     /// Its growth may have taken fewer faults than pages.
     uses_huge_pages: bool,
     /// Minor faults when they were last counted.
@@ -76,10 +87,13 @@ impl Holding {
                 alone: 0,
             },
             mapped_twice_bytes: 0,
+            seen_twice_bytes: None,
+            raised_bytes: 0,
             copied_unproved: 0,
             claimed: 0,
             copied: CopiedShare::default(),
             is_young: false,
+            is_leaving: false,
             uses_huge_pages: false,
             faults,
             grown_bytes: 0,
@@ -104,13 +118,18 @@ impl Holding {
         holding.mapped_bytes = holding.file.bytes;
         // All that the parent had is the child's as well.
         parent.anon.alone = parent.anon.alone.saturating_sub(inherited);
+        let data_bytes = holding.file.bytes.saturating_sub(PROGRAM_BYTES);
+        let certain = holding.copied_at_least_bytes(newcomer.faults, page_bytes);
         let possible = holding.unexplained_bytes(newcomer.faults, page_bytes);
         holding.claimed = possible;
         holding.copied = family.copied;
         holding.is_young = newcomer.is_newborn;
         if newcomer.is_newborn {
             let expected = holding.expect_copies(family.birth_copies);
-            let usual = possible.min(COPIED_AT_BIRTH_BYTES).saturating_sub(expected);
+            let most = possible
+                .saturating_sub(data_bytes)
+                .clamp(COPIED_FOR_CERTAIN_BYTES, COPIED_AT_BIRTH_BYTES);
+            let usual = certain.min(most).saturating_sub(expected);
             holding.copied_unproved += usual;
             holding.anon.alone += usual;
             return (holding, (possible - expected) / 2);
@@ -139,6 +158,11 @@ impl Holding {
         // What is unmapped first is what was mapped twice: nothing is lost with it.
         let unmapped = all_files.saturating_sub(reading.shared_bytes);
         self.mapped_twice_bytes = self.mapped_twice_bytes.saturating_sub(unmapped);
+        if let Some(seen) = self.seen_twice_bytes.take() {
+            // Counted a moment later: no more than came since then is taken off.
+            let grown = reading.shared_bytes.saturating_sub(all_files);
+            self.mapped_twice_bytes = seen.min(self.mapped_twice_bytes + grown);
+        }
         self.anon.grow_or_shrink(anon_bytes);
         self.file
             .overlap(reading.shared_bytes - self.mapped_twice_bytes);
@@ -151,11 +175,46 @@ impl Holding {
         self.file.bytes = counted.bytes.min(all_files);
         self.file.alone = counted.alone.min(self.file.bytes);
         self.mapped_twice_bytes = all_files - self.file.bytes;
+        self.raised_bytes = 0;
     }
 
-    /// It has mapped no page twice.
-    pub(crate) fn count_all_files(&mut self) {
-        self.file.bytes += std::mem::take(&mut self.mapped_twice_bytes);
+    /// What RSS counts of files that it has mapped more than once.
+    pub(crate) fn mapped_twice_bytes(&self) -> u64 {
+        self.mapped_twice_bytes
+    }
+
+    /// Of what it holds as it joins, so much is mapped more than once.
+    pub(crate) fn begin_with_mapped_twice(&mut self, bytes: u64) {
+        self.mapped_twice_bytes = bytes.min(self.file.bytes);
+        self.file.bytes -= self.mapped_twice_bytes;
+        self.file.alone = self.file.alone.min(self.file.bytes);
+    }
+
+    /// Whether what it has mapped more than once was counted since its memory was followed last.
+    pub(crate) fn has_seen_mapped_twice(&self) -> bool {
+        self.seen_twice_bytes.is_some()
+    }
+
+    /// What it has mapped more than once was counted.
+    pub(crate) fn see_mapped_twice(&mut self, bytes: u64) {
+        self.seen_twice_bytes = Some(bytes);
+    }
+
+    /// It has mapped no page twice, and so much at most.
+    pub(crate) fn count_files_at_most(&mut self, most_bytes: u64) {
+        self.raised_bytes = 0;
+        let all_files = self.file.bytes + self.mapped_twice_bytes;
+        self.file.bytes = all_files.min(most_bytes);
+        self.mapped_twice_bytes = all_files - self.file.bytes;
+        self.file.alone = self.file.alone.min(self.file.bytes);
+    }
+
+    /// What so many faults since its birth have copied at least: each page of growth may have taken one, huge pages or not.
+    fn copied_at_least_bytes(&self, faults: u64, page_bytes: u64) -> u64 {
+        let grown = self.grown_bytes / page_bytes;
+        let mapped = self.mapped_bytes / page_bytes / PAGES_AROUND_A_FAULT;
+        let copied = faults.saturating_sub(grown + mapped);
+        copied.saturating_mul(page_bytes).min(self.anon.pooled())
     }
 
     /// What faults since the last count may have copied at most: those that growth does not explain, of what is shared.

@@ -14,11 +14,13 @@ mod bias;
 mod birth_copies;
 mod copied_share;
 mod family;
+mod file_holdings;
 mod holding;
 mod shared_set;
 
 use std::collections::{HashMap, HashSet};
 
+pub(crate) use file_holdings::{CountedFiles, LEAST_TWICE_BYTES, PlainFiles};
 pub(crate) use holding::{Holding, Measured};
 
 use family::Family;
@@ -48,17 +50,8 @@ pub(crate) struct NewProcess {
     pub(crate) faults: u64,
     /// It was born since the last tick.
     pub(crate) is_newborn: bool,
-}
-
-/// Pages of files that a tree holds.
-#[derive(Debug, Default)]
-pub(crate) struct CountedFiles {
-    /// Each counted once.
-    pub(crate) distinct_bytes: u64,
-    /// What each process holds of them.
-    pub(crate) held: HashMap<u32, MemberShare>,
-    /// A process alone that maps no page twice: all that its RSS has of files counts.
-    pub(crate) plain: Option<u32>,
+    /// What it has mapped more than once, where that was counted.
+    pub(crate) mapped_twice_bytes: Option<u64>,
 }
 
 /// A family when it began to be measured.
@@ -68,6 +61,15 @@ pub(crate) struct FamilyState {
     changes: u64,
     doubt: Doubt,
     left_bytes: u64,
+}
+
+/// What the faults of a process say about copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FaultEvidence {
+    /// What they may have copied, and is not counted.
+    pub(crate) doubted_bytes: u64,
+    /// What siblings of the process have copied with such faults, and is counted as its own.
+    pub(crate) counted_bytes: u64,
 }
 
 /// What several processes copied, of what they might have.
@@ -113,7 +115,7 @@ impl Holdings {
         // Where the parent has ended or was never seen, the relative with most stands for it.
         let parent =
             relatives.max_by_key(|(pid, other)| (**pid == newcomer.parent, other.anon.bytes));
-        let holding = match parent {
+        let mut holding = match parent {
             Some((_, parent)) => {
                 let (holding, doubted) =
                     Holding::forked(&newcomer, parent, family, self.page_bytes);
@@ -136,7 +138,18 @@ impl Holdings {
         if !self.processes.is_empty() {
             self.files.doubt(holding.file.bytes / CHANGE_PART);
         }
-        self.files.include(holding.file.bytes);
+        if let Some(twice) = newcomer.mapped_twice_bytes {
+            holding.begin_with_mapped_twice(twice);
+        }
+        let raised = self.files.include(holding.file.bytes);
+        match newcomer.mapped_twice_bytes {
+            Some(_) => self.files.prove_raised(raised),
+            // It may have mapped some of it twice.
+            None => {
+                self.files.doubt(raised);
+                holding.raised_bytes = raised;
+            }
+        }
         family.enter();
         self.processes.insert(newcomer.pid, holding);
     }
@@ -207,6 +220,7 @@ impl Holdings {
             return left_to_relatives;
         };
         let (anon_before, file_before) = (holding.anon, holding.file);
+        let is_proved = holding.has_seen_mapped_twice();
         let moved = holding.follow(reading);
         if let Some(family) = self.families.get_mut(&holding.family) {
             family.anon.follow(anon_before.alone, holding.anon.alone);
@@ -218,21 +232,25 @@ impl Holdings {
                 left_to_relatives = unshared > family.anon.bytes() / SMALL_REST_PART;
             }
         }
-        let file_bytes = holding.file.bytes;
         self.files.follow(file_before.alone, holding.file.alone);
-        self.files.include(file_bytes);
+        holding.raised_bytes += self.files.include(holding.file.bytes);
+        if is_proved {
+            self.files
+                .prove_raised(std::mem::take(&mut holding.raised_bytes));
+        }
         // Others may have the same pages; so may the process itself, which can map a file twice.
         self.files.doubt(moved);
         left_to_relatives
     }
 
     /// A process has had this many faults: those that its growth does not explain may have copied inherited pages.
-    pub(crate) fn count_faults(&mut self, pid: u32, faults: u64, is_young: bool) -> u64 {
+    pub(crate) fn count_faults(&mut self, pid: u32, faults: u64, is_young: bool) -> FaultEvidence {
+        let nothing = FaultEvidence::default();
         let Some(holding) = self.processes.get_mut(&pid) else {
-            return 0;
+            return nothing;
         };
         let Some(family) = self.families.get_mut(&holding.family) else {
-            return 0;
+            return nothing;
         };
         let shares = family.members > 1;
         let doubted = holding.count_faults(faults, shares, self.page_bytes);
@@ -248,7 +266,10 @@ impl Holdings {
             false => family.doubt(doubted),
         }
         family.anon.doubt_is_about_copies(doubted);
-        doubted
+        FaultEvidence {
+            doubted_bytes: doubted,
+            counted_bytes: expected,
+        }
     }
 
     /// Brings every figure inside what is possible; call once a tick, after all updates.
@@ -321,11 +342,6 @@ impl Holdings {
         claims
     }
 
-    /// Bytes by which file pages may be off.
-    pub(crate) fn file_doubt_bytes(&self) -> u64 {
-        self.files.doubt_bytes()
-    }
-
     /// Bytes by which all of it may be off, as far as measurements have shown what the laws are worth here.
     pub(crate) fn likely_doubt_bytes(&self) -> u64 {
         let families = self.families.values();
@@ -333,11 +349,6 @@ impl Holdings {
             .map(|family| family.anon.likely_doubt_bytes())
             .sum();
         anon + self.files.likely_doubt_bytes()
-    }
-
-    /// What is open about file pages now.
-    pub(crate) fn file_doubt(&self) -> Doubt {
-        self.files.open()
     }
 
     /// Whether a process has relatives with whom it may share anonymous memory.
@@ -353,13 +364,6 @@ impl Holdings {
     pub(crate) fn resident_bytes(&self, pid: u32) -> u64 {
         let holding = self.processes.get(&pid);
         holding.map_or(0, |holding| holding.anon.bytes + holding.file.bytes)
-    }
-
-    /// What a process holds of files.
-    pub(crate) fn file_bytes(&self, pid: u32) -> u64 {
-        self.processes
-            .get(&pid)
-            .map_or(0, |holding| holding.file.bytes)
     }
 
     /// Whether there is more than one process.
@@ -386,7 +390,14 @@ impl Holdings {
         self.processes.get(&pid).map(|holding| holding.family)
     }
 
-    /// A family was measured. Proportional shares add up when nobody joined or left since it began.
+    /// A process is seen to give back its memory.
+    pub(crate) fn begin_leaving(&mut self, pid: u32) {
+        if let Some(holding) = self.processes.get_mut(&pid) {
+            holding.is_leaving = true;
+        }
+    }
+
+    /// A family was measured. Proportional shares add up when nobody joined or left since it began, and nobody is about to.
     pub(crate) fn take_anon(
         &mut self,
         key: FamilyKey,
@@ -396,7 +407,9 @@ impl Holdings {
         let Some(family) = self.families.get_mut(&key) else {
             return;
         };
-        let complete = family.changes == begin.changes;
+        let mut members = self.processes.values();
+        let nobody_leaves = !members.any(|holding| holding.family == key && holding.is_leaving);
+        let complete = family.changes == begin.changes && nobody_leaves;
         let is_member = |pid: &u32| {
             self.processes
                 .get(pid)
@@ -415,7 +428,7 @@ impl Holdings {
         let mut at_birth = CopiesSum::default();
         let members = self.processes.iter_mut();
         for (pid, holding) in members.filter(|(_, holding)| holding.family == key) {
-            match measured.get(pid) {
+            match measured.get(pid).filter(|_| !holding.is_leaving) {
                 Some(measured) => {
                     if complete && let Some(learned) = holding.learn(measured) {
                         copied += learned.0;
@@ -476,27 +489,6 @@ impl Holdings {
         if !complete {
             family.anon.doubt_again(bytes / INCOMPLETE_PART);
         }
-    }
-
-    /// File pages of the tree were counted.
-    pub(crate) fn take_files(&mut self, counted: &CountedFiles, doubt_at_begin: Doubt) {
-        if let Some(pid) = counted.plain {
-            let is_alone = self.processes.len() == 1;
-            // Somebody joined meanwhile: what they share was not looked at, and stays in doubt.
-            if let Some(holding) = self.processes.get_mut(&pid).filter(|_| is_alone) {
-                holding.count_all_files();
-                self.files.measured(holding.file.bytes, doubt_at_begin);
-            }
-            return;
-        }
-        for (pid, holding) in &mut self.processes {
-            match counted.held.get(pid) {
-                Some(part) => holding.take_file(*part),
-                // It is about to go, or may not be looked at: nothing that was counted is its own.
-                None => holding.file.alone = 0,
-            }
-        }
-        self.files.measured(counted.distinct_bytes, doubt_at_begin);
     }
 
     /// What each process adds to the tree, in the given order: shared pages count for the first that holds them.

@@ -89,6 +89,8 @@ pub(crate) struct SharedSet {
     bias: Bias,
     /// What was added for the bias since the last measurement.
     corrected_bytes: i64,
+    /// By how much it rose since the last measurement because one member alone was seen to hold more.
+    raised_bytes: u64,
     sum: u64,
     sum_alone: u64,
     most: u64,
@@ -176,9 +178,22 @@ impl SharedSet {
         self.bytes = (self.bytes + after).saturating_sub(before);
     }
 
-    /// Somebody holds this much, so the set has at least that.
-    pub(crate) fn include(&mut self, bytes: u64) {
-        self.bytes = self.bytes.max(bytes);
+    /// Somebody holds this much, so the set has at least that. Says by how much that raised it.
+    pub(crate) fn include(&mut self, bytes: u64) -> u64 {
+        let raised = bytes.saturating_sub(self.bytes);
+        self.bytes += raised;
+        self.raised_bytes = self.raised_bytes.saturating_add(raised);
+        raised
+    }
+
+    /// So much of what one member alone has raised it by turned out to be pages of their own.
+    pub(crate) fn prove_raised(&mut self, bytes: u64) {
+        self.raised_bytes = self.raised_bytes.saturating_sub(bytes);
+    }
+
+    /// What one member alone has raised it by since the last measurement, and nobody has proved.
+    pub(crate) fn raised_bytes(&self) -> u64 {
+        self.raised_bytes
     }
 
     /// The set was counted; what came into doubt after counting began stays so.
@@ -190,6 +205,7 @@ impl SharedSet {
         }
         self.bytes = bytes;
         self.corrected_bytes = 0;
+        self.raised_bytes = 0;
         self.doubt.by_laws = self.doubt.by_laws.saturating_sub(at_begin.by_laws);
         self.doubt.either_way = self.doubt.either_way.saturating_sub(at_begin.either_way);
         self.doubt.copies = self.doubt.copies.saturating_sub(at_begin.copies);

@@ -14,12 +14,17 @@ impl BlindSpots {
     /// `smaps_rollup`, `io` or `fd` of this process were refused.
     pub(crate) fn refused(&mut self, pid: u32, name: &str, uid: Option<u32>) {
         if self.owners.insert(uid) {
-            let owner = match uid {
-                Some(uid) => format!("belongs to user {uid}"),
-                None => "belongs to another user".to_owned(),
+            let why = match uid {
+                // Its user alone does not decide: it has more capabilities, forbids it, or is of another container.
+                Some(uid) if uid == own_uid() => {
+                    "the kernel refuses it, although the process belongs to the same user"
+                        .to_owned()
+                }
+                Some(uid) => format!("it belongs to user {uid}"),
+                None => "it belongs to another user".to_owned(),
             };
             self.said.push(format!(
-                "PSS, I/O counters and open files of PID {pid} ({name}) may not be read: it {owner}; its memory counts as RSS"
+                "PSS, I/O counters and open files of PID {pid} ({name}) may not be read: {why}; its memory counts as RSS"
             ));
         }
     }
@@ -33,5 +38,28 @@ impl BlindSpots {
 
     pub(crate) fn said(&self) -> &[String] {
         &self.said
+    }
+}
+
+fn own_uid() -> u32 {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Root in a container may not look into a process of the host's, for example.
+    #[test]
+    fn a_refusal_of_a_process_of_our_own_is_not_blamed_on_its_user() {
+        let mut blind = BlindSpots::default();
+        blind.refused(1, "init", Some(own_uid()));
+        blind.refused(2, "other", Some(own_uid() + 1));
+        let said = blind.said();
+        assert!(!said[0].contains("belongs to user"), "{said:?}");
+        assert!(said[0].contains("belongs to the same user"), "{said:?}");
+        let other = format!("it belongs to user {}", own_uid() + 1);
+        assert!(said[1].contains(&other), "{said:?}");
     }
 }

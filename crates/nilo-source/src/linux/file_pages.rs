@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use crate::holdings::{CountedFiles, MemberShare};
+use crate::holdings::{CountedFiles, LEAST_TWICE_BYTES, MemberShare, PlainFiles};
 use crate::kernel_text::words;
 use crate::linux::proc_folder::ProcFolder;
 
@@ -16,9 +16,6 @@ use crate::linux::proc_folder::ProcFolder;
 const CHUNK_PAGES: u64 = 512;
 /// No process has this number.
 const NOBODY: u32 = 0;
-
-/// The parts of a library often share a page; only more than this is worth looking for pages that are mapped twice.
-const LEAST_TWICE_BYTES: u64 = 1 << 20;
 
 const PRESENT: u64 = 1 << 63;
 const OF_FILE: u64 = 1 << 61;
@@ -55,7 +52,7 @@ pub(crate) struct FilePages {
     chunks: HashMap<(FileId, u64), Box<[PageHolder; CHUNK_PAGES as usize]>>,
     distinct: u64,
     held: HashMap<u32, HeldPages>,
-    plain: Option<u32>,
+    plain: Option<PlainFiles>,
 }
 
 /// Pages of files that one process holds, each counted once however often it is mapped.
@@ -63,14 +60,20 @@ pub(crate) struct FilePages {
 struct HeldPages {
     all: u64,
     alone: u64,
+    /// Found once more in another mapping.
+    again: u64,
 }
 
 impl FilePages {
     /// Adds what a process holds that shares nothing with others: its pages are looked for only where it may have mapped some twice.
     pub(crate) fn add_alone(&mut self, proc: &ProcFolder, pid: u32) -> rustix::io::Result<()> {
         let mappings = mappings_of(proc, pid)?;
-        if mapped_twice_bytes(&mappings) < LEAST_TWICE_BYTES {
-            self.plain = Some(pid);
+        let covered = Coverage::of(&mappings);
+        if covered.again_bytes < LEAST_TWICE_BYTES {
+            self.plain = Some(PlainFiles {
+                pid,
+                most_bytes: covered.once_bytes,
+            });
             return Ok(());
         }
         self.add_mapped(proc, pid, &mappings)
@@ -120,7 +123,7 @@ impl FilePages {
     /// A process holds `count` pages of a file from `place` on.
     fn hold(&mut self, file: FileId, place: u64, count: u64, pid: u32) {
         let (mut place, end) = (place, place + count);
-        let (mut new, mut shared) = (0, 0);
+        let (mut new, mut shared, mut again) = (0, 0, 0);
         while place < end {
             let number = place / CHUNK_PAGES;
             let from = (place % CHUNK_PAGES) as usize;
@@ -132,6 +135,7 @@ impl FilePages {
             for holder in &mut chunk[from..to] {
                 // The same file may be mapped twice.
                 if holder.last == pid {
+                    again += 1;
                     continue;
                 }
                 if holder.first == NOBODY {
@@ -153,6 +157,7 @@ impl FilePages {
         let held = self.held.entry(pid).or_default();
         held.all += new + shared;
         held.alone += new;
+        held.again += again;
     }
 
     /// Distinct bytes, and what each process holds; processes that are gone by now count no more.
@@ -169,9 +174,31 @@ impl FilePages {
         CountedFiles {
             distinct_bytes: (self.distinct - gone) * page_bytes,
             held: held.collect(),
-            plain: self.plain.filter(|pid| is_alive(*pid)),
+            plain: self.plain.filter(|plain| is_alive(plain.pid)),
         }
     }
+}
+
+/// What the resident memory of a process counts more than once at this moment, of so much that was read of files and shared memory;
+/// `None` where it has no memory any more.
+pub(crate) fn counted_twice_bytes(
+    proc: &ProcFolder,
+    pid: u32,
+    shared_bytes: u64,
+) -> rustix::io::Result<Option<u64>> {
+    let mappings = mappings_of(proc, pid)?;
+    if mappings.is_empty() {
+        return Ok(None);
+    }
+    let covered = Coverage::of(&mappings);
+    let impossible_bytes = shared_bytes.saturating_sub(covered.once_bytes);
+    if covered.again_bytes < LEAST_TWICE_BYTES {
+        return Ok(Some(impossible_bytes));
+    }
+    let mut pages = FilePages::default();
+    pages.add_mapped(proc, pid, &mappings)?;
+    let held = pages.held.get(&pid).copied().unwrap_or_default();
+    Ok(Some(impossible_bytes.max(held.again * proc.page_bytes)))
 }
 
 fn mappings_of(proc: &ProcFolder, pid: u32) -> rustix::io::Result<Vec<Mapping>> {
@@ -180,27 +207,42 @@ fn mappings_of(proc: &ProcFolder, pid: u32) -> rustix::io::Result<Vec<Mapping>> 
     Ok(lines.filter_map(parse_mapping).collect())
 }
 
-/// Bytes of files that are mapped more than once.
-fn mapped_twice_bytes(mappings: &[Mapping]) -> u64 {
-    let range = |mapping: &Mapping| {
-        let end = mapping.offset.saturating_add(mapping.to - mapping.from);
-        let FileId { device, inode } = mapping.file;
-        ((device, inode), mapping.offset, end)
-    };
-    let mut ranges: Vec<_> = mappings.iter().map(range).collect();
-    ranges.sort_unstable();
-    let (mut file, mut covered, mut twice) = ((0, 0), 0, 0u64);
-    for (of, from, to) in ranges {
-        if of != file {
-            (file, covered) = (of, 0);
-        }
-        twice = twice.saturating_add(to.min(covered).saturating_sub(from));
-        covered = to.max(covered);
-    }
-    twice
+/// How much of files a process has mapped, present or not.
+///
+/// A mapping that is being given back is not among them any more while its pages still are: they go one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Coverage {
+    /// Each byte of a file once: it cannot hold more.
+    once_bytes: u64,
+    /// Mapped a further time.
+    again_bytes: u64,
 }
 
-/// Parses a line of `maps`; mappings without a file are `None`.
+impl Coverage {
+    fn of(mappings: &[Mapping]) -> Coverage {
+        let range = |mapping: &Mapping| {
+            let end = mapping.offset.saturating_add(mapping.to - mapping.from);
+            let FileId { device, inode } = mapping.file;
+            ((device, inode), mapping.offset, end)
+        };
+        let mut ranges: Vec<_> = mappings.iter().map(range).collect();
+        ranges.sort_unstable();
+        let (mut file, mut covered) = ((0, 0), 0);
+        let mut sums = Coverage::default();
+        for (of, from, to) in ranges {
+            if of != file {
+                (file, covered) = (of, 0);
+            }
+            let again = to.min(covered).saturating_sub(from);
+            sums.again_bytes = sums.again_bytes.saturating_add(again);
+            sums.once_bytes = sums.once_bytes.saturating_add(to - from - again);
+            covered = to.max(covered);
+        }
+        sums
+    }
+}
+
+/// Parses a line of `maps`; mappings without a file are `None`. The first System V segment of a machine has the inode 0.
 fn parse_mapping(line: &[u8]) -> Option<Mapping> {
     let mut words = words(line);
     let mut range = words.next()?.split(|byte| *byte == b'-');
@@ -211,7 +253,8 @@ fn parse_mapping(line: &[u8]) -> Option<Mapping> {
     let device = (hex(device.next()?)? << 32) | hex(device.next()?)?;
     let inode = crate::kernel_text::number(words.next()?)?;
     let file = FileId { device, inode };
-    (inode != 0 && from < to).then_some(Mapping {
+    let has_file = inode != 0 || words.next().is_some_and(|name| name.starts_with(b"/"));
+    (has_file && from < to).then_some(Mapping {
         file,
         from,
         to,
@@ -370,6 +413,8 @@ mod tests {
             None
         );
         assert_eq!(parse_mapping(b""), None);
+        let first_segment = b"7f01a000-7f01c000 rw-s 00000000 00:01 0 /SYSV00000000 (deleted)";
+        assert_eq!(parse_mapping(first_segment).unwrap().file.inode, 0);
     }
 
     #[test]
@@ -384,14 +429,18 @@ mod tests {
             device: 1,
             inode: 3,
         };
-        assert_eq!(mapped_twice_bytes(&[]), 0);
+        let covered = |mappings: &[Mapping]| {
+            let covered = Coverage::of(mappings);
+            (covered.once_bytes, covered.again_bytes)
+        };
+        assert_eq!(covered(&[]), (0, 0));
         // The parts of a library, and another file at the same places.
         let apart = [of(FILE, 0, 10), of(FILE, 10, 20), of(other, 5, 20)];
-        assert_eq!(mapped_twice_bytes(&apart), 0);
+        assert_eq!(covered(&apart), (50, 0));
         let nested = [of(FILE, 0, 100), of(FILE, 90, 30), of(FILE, 10, 20)];
-        assert_eq!(mapped_twice_bytes(&nested), 30);
+        assert_eq!(covered(&nested), (120, 30));
         let thrice = [of(other, 0, 50), of(other, 0, 50), of(other, 0, 50)];
-        assert_eq!(mapped_twice_bytes(&thrice), 100);
+        assert_eq!(covered(&thrice), (50, 100));
     }
 
     fn parts(counted: &CountedFiles, pid: u32) -> (u64, u64) {

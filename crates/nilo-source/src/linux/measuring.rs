@@ -7,13 +7,12 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crate::descriptors::read_record;
 use crate::holdings::{Doubt, FamilyKey, FamilyState, Holdings};
 use crate::linux::budget::CpuBudget;
 use crate::linux::cpu_clock::own_thread_nanos;
 use crate::linux::file_pages::FilePages;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
-use crate::linux::stat::{Rollup, parse_rollup};
+use crate::linux::stat::Rollup;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
@@ -222,6 +221,18 @@ impl Measuring {
         }
     }
 
+    /// Does something that looks at so much resident memory, and pays for it, if it can be afforded.
+    pub(crate) fn look<T>(&mut self, resident_bytes: u64, look: impl FnOnce() -> T) -> Option<T> {
+        let price = resident_bytes as f64 / PAGE_BYTES * self.nanos_per_page;
+        if !self.budget.affords(price as u64) {
+            return None;
+        }
+        let began = own_thread_nanos();
+        let seen = look();
+        self.budget.spend(own_thread_nanos().saturating_sub(began));
+        Some(seen)
+    }
+
     /// Whether a round is under way, or begins with this tick.
     pub(crate) fn is_due(&mut self, holdings: &Holdings, scene: TreeState) -> bool {
         self.budget.refill(scene.now_nanos);
@@ -268,7 +279,7 @@ impl Measuring {
             if wanted {
                 // Before its memory, so that what it copies in between is doubted rather than missed.
                 let faults = read_faults(proc, pid);
-                match read_rollup(proc, pid) {
+                match proc.rollup_of(pid) {
                     Ok(Some(rollup)) => {
                         let measured = MeasuredProcess {
                             rollup,
@@ -417,7 +428,11 @@ impl Measuring {
         let since = |then: u64| now.saturating_sub(then);
         if doubt > least {
             let likely = holdings.likely_doubt_bytes();
-            if self.is_pausing(scene, doubt / least) && likely < holdings.bytes() / MUCH_DOUBT_PART
+            // What one process maps a second time would be a peak that never was, however often the laws were right.
+            let may_be_twice = holdings.raised_file_bytes() > least;
+            if self.is_pausing(scene, doubt / least)
+                && likely < holdings.bytes() / MUCH_DOUBT_PART
+                && !may_be_twice
             {
                 return None;
             }
@@ -425,7 +440,7 @@ impl Measuring {
             let quiet = since(scene.last_coming_nanos.max(self.doubt_rose_nanos)) >= QUIET_NANOS;
             // Half of what may have been copied is in doubt.
             let at_peak = holdings.bytes() + 2 * doubt > self.peak_bytes;
-            let is_much = likely > holdings.bytes() / URGENT_PART;
+            let is_much = likely > holdings.bytes() / URGENT_PART || may_be_twice;
             let urgency = match at_peak {
                 true if !quiet && is_much && !self.was_dropped => Urgency::AtOnce,
                 true => Urgency::Peak,
@@ -440,8 +455,9 @@ impl Measuring {
             // Where ticks are rare, the doubt may be as old as the last one, and would stand until the next.
             let is_old =
                 since(doubted_since) >= patience || scene.since_last_tick_nanos >= PATIENCE_NANOS;
-            let unquiet =
-                likely > least && is_old && self.budget.saved_part() > PART_FOR_QUIET_TREES;
+            let unquiet = (likely > least || may_be_twice)
+                && is_old
+                && self.budget.saved_part() > PART_FOR_QUIET_TREES;
             if quiet || unquiet {
                 return Some(MeasureReason::Doubt {
                     least_bytes: least / 8,
@@ -485,15 +501,6 @@ enum MeasureReason {
     Doubt { least_bytes: u64, urgency: Urgency },
     /// The last measurement is old.
     Rest,
-}
-
-/// Reads `smaps_rollup`.
-///
-/// The file is not kept open: it belongs to the address space at the time of opening, which `exec` replaces.
-fn read_rollup(proc: &ProcFolder, pid: u32) -> rustix::io::Result<Option<Rollup>> {
-    let mut buffer = [0u8; 2048];
-    let file = proc.open_of(pid, "smaps_rollup")?;
-    read_record(file, &mut buffer).map(parse_rollup)
 }
 
 /// Reads how many minor faults a process has had.

@@ -18,6 +18,7 @@ fn tree(members: u32) -> Holdings {
             // Ten megabytes of what was inherited may have been copied.
             faults: 2560,
             is_newborn: true,
+            mapped_twice_bytes: None,
         });
     }
     holdings.settle();
@@ -281,4 +282,51 @@ fn a_slice_ends_when_the_machine_holds_it_up() {
     assert!(!is_over(slice_nanos, slice_nanos, slice));
     assert!(is_over(slice_nanos, slice_nanos + 1, slice));
     assert!(is_over(slice_nanos, 0, (HELD_UP_TIMES + 1) * slice));
+}
+
+#[test]
+fn what_one_process_may_have_mapped_twice_is_measured_at_once_however_often_the_laws_were_right() {
+    let reading = |mib: u64| ProcessReading {
+        rss_bytes: (10 + mib) * MIB,
+        shared_bytes: mib * MIB,
+        ..ProcessReading::default()
+    };
+    let mut holdings = Holdings::new(4096);
+    holdings.join(NewProcess {
+        pid: 1,
+        parent: 0,
+        family: FamilyKey::Layout(7),
+        reading: reading(200),
+        faults: 0,
+        is_newborn: false,
+        mapped_twice_bytes: None,
+    });
+    holdings.settle();
+    let mut measuring = measuring();
+    let is_at_once = |measuring: &mut Measuring, holdings: &Holdings, now_nanos| {
+        let reason = measuring.reason(holdings, scene(now_nanos));
+        let urgency = |reason| match reason {
+            MeasureReason::Doubt { urgency, .. } => Some(urgency),
+            _ => None,
+        };
+        reason.and_then(urgency) == Some(Urgency::AtOnce)
+    };
+    assert!(is_at_once(&mut measuring, &holdings, 1), "as it was found");
+    for now in 1..=8 {
+        let counted = holdings.file_bytes(1);
+        let plain = crate::holdings::CountedFiles {
+            plain: Some(crate::holdings::PlainFiles {
+                pid: 1,
+                most_bytes: u64::MAX,
+            }),
+            ..Default::default()
+        };
+        holdings.take_files(&plain, holdings.file_doubt());
+        measuring.learn(counted, holdings.file_bytes(1));
+        measuring.last_round_nanos = Some(now);
+        assert_eq!(measuring.reason(&holdings, scene(now)), None);
+    }
+    holdings.update(1, reading(220));
+    holdings.settle();
+    assert!(is_at_once(&mut measuring, &holdings, NANOS_PER_SEC / 10));
 }

@@ -18,6 +18,6 @@ mod tree;
 
 pub(crate) use cpu_clock::process_cpu_nanos;
 pub(crate) use describe::{command_of, describe, is_python};
-pub(crate) use proc_folder::{ProcFolder, STAT_BYTES};
-pub(crate) use stat::{parse_arguments, parse_status};
+pub(crate) use proc_folder::{ProcFolder, STAT_BYTES, page_bytes};
+pub(crate) use stat::{parse_arguments, parse_statm, parse_status};
 pub use tree::{ProcessTree, TreeOptions};

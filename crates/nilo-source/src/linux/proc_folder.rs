@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::descriptors::{open_below, open_folder, read_record};
 use crate::error::SourceError;
 use crate::kernel_text::number;
-use crate::linux::stat::{Stat, parse_stat};
+use crate::linux::stat::{Rollup, Stat, parse_rollup, parse_stat};
 
 /// Room for `stat`: 52 numbers of at most 20 digits and a name of 64 bytes.
 pub(crate) const STAT_BYTES: usize = 1280;
@@ -36,7 +36,7 @@ impl ProcFolder {
             folder,
             path: path.to_owned(),
             is_live,
-            page_bytes: system_value(libc::_SC_PAGESIZE).unwrap_or(4096),
+            page_bytes: page_bytes(),
             ticks_per_sec: system_value(libc::_SC_CLK_TCK).unwrap_or(100),
         })
     }
@@ -66,6 +66,15 @@ impl ProcFolder {
         parse_stat(read_record(file, buffer).ok()?)
     }
 
+    /// Opens, reads and parses `PID/smaps_rollup`.
+    ///
+    /// The file is not kept open: it belongs to the address space at the time of opening, which `exec` replaces.
+    pub(crate) fn rollup_of(&self, pid: u32) -> rustix::io::Result<Option<Rollup>> {
+        let mut buffer = [0u8; 2048];
+        let file = self.open_of(pid, "smaps_rollup")?;
+        read_record(file, &mut buffer).map(parse_rollup)
+    }
+
     /// Every PID in the folder; allocates, for cold paths.
     pub(crate) fn pids(&self) -> Vec<u32> {
         let Ok(entries) = std::fs::read_dir(&self.path) else {
@@ -89,6 +98,11 @@ pub(crate) fn pid_of_name(name: &[u8]) -> Option<u32> {
         return None;
     }
     u32::try_from(number(name)?).ok().filter(|pid| *pid > 0)
+}
+
+/// The size of a page, in which `statm` counts.
+pub(crate) fn page_bytes() -> u64 {
+    system_value(libc::_SC_PAGESIZE).unwrap_or(4096)
 }
 
 fn system_value(name: libc::c_int) -> Option<u64> {

@@ -50,7 +50,7 @@ impl OpenFiles {
 
 /// How closely a tick looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Attention {
+pub(crate) enum ReadEffort {
     /// Those that stand still are passed over now and then.
     Patient,
     /// Every clock is asked, and the memory of those that ran is read.
@@ -82,6 +82,8 @@ pub(crate) struct ProcessFiles {
     io_refused: bool,
     /// The files turned out to be another process's, which took the number while they were being opened.
     is_other: bool,
+    /// It is giving back its memory.
+    pub(crate) is_leaving: bool,
     /// The reading before which detail was last read.
     detail_after: Option<ProcessReading>,
     comm: [u8; 16],
@@ -94,6 +96,8 @@ pub(crate) struct ProcessFiles {
     /// Reads in a row that found the same memory.
     same_memories: u32,
     pub(crate) next_detail_nanos: u64,
+    /// When it lost so much memory that it may be about to run another program: its detail is as pressing as a newborn's.
+    pub(crate) renewed_nanos: u64,
     pub(crate) next_command_nanos: u64,
     /// The address space, told apart from others.
     pub(crate) layout: Option<u64>,
@@ -131,6 +135,7 @@ impl ProcessFiles {
             },
             io_refused: false,
             is_other: false,
+            is_leaving: false,
             detail_after: None,
             comm: short_name(stat.comm),
             arguments_at: stat.arguments_at,
@@ -140,6 +145,7 @@ impl ProcessFiles {
             next_clock_nanos: 0,
             same_memories: 0,
             next_detail_nanos: now_nanos,
+            renewed_nanos: now_nanos,
             next_command_nanos: now_nanos,
             layout: stat.layout(),
             next_faults_nanos: 0,
@@ -165,19 +171,19 @@ impl ProcessFiles {
     /// A process that has not run can neither have taken memory nor ended; only the kernel can have taken memory from it,
     /// and the clock of another process that has its PID would show another time.
     /// So a sleeping process's memory is read only every [`SLEEPER_EVERY_NANOS`], in larger trees every [`PATIENT_SLEEPER_EVERY_NANOS`].
-    /// With [`Attention::Patient`], which larger trees ask for, one whose clock or memory has stood still is looked at every [`STEADY_EVERY_NANOS`]:
+    /// With [`ReadEffort::Patient`], which larger trees ask for, one whose clock or memory has stood still is looked at every [`STEADY_EVERY_NANOS`]:
     /// a system call after 100 ms of sleep costs three times a warm one, and twenty processes at 10 Hz would take 0.3 % of a core.
     pub(crate) fn read(
         &mut self,
         proc: &ProcFolder,
         last: ProcessReading,
         now_nanos: u64,
-        attention: Attention,
+        effort: ReadEffort,
     ) -> TickOutcome {
         if self.is_other {
             return TickOutcome::Ended;
         }
-        if attention == Attention::Patient && now_nanos < self.next_clock_nanos {
+        if effort == ReadEffort::Patient && now_nanos < self.next_clock_nanos {
             return TickOutcome::Alive(last);
         }
         let clock_nanos = if proc.is_live {
@@ -195,10 +201,10 @@ impl ProcessFiles {
         if self.still_clocks >= STEADY_LOOKS {
             self.next_clock_nanos = now_nanos.saturating_add(STEADY_EVERY_NANOS);
         }
-        let steady = attention == Attention::Patient && self.same_memories >= STEADY_LOOKS;
+        let steady = effort == ReadEffort::Patient && self.same_memories >= STEADY_LOOKS;
         if let Some(clock_nanos) = clock_nanos
             && (stood_still || steady)
-            && attention != Attention::Thorough
+            && effort != ReadEffort::Thorough
             && now_nanos < self.next_memory_nanos
         {
             if !stood_still {
@@ -209,8 +215,8 @@ impl ProcessFiles {
             let cpu_nanos = clock_nanos.max(last.cpu_nanos);
             return TickOutcome::Alive(ProcessReading { cpu_nanos, ..last });
         }
-        let every = match (stood_still, attention) {
-            (true, Attention::Patient) => PATIENT_SLEEPER_EVERY_NANOS,
+        let every = match (stood_still, effort) {
+            (true, ReadEffort::Patient) => PATIENT_SLEEPER_EVERY_NANOS,
             (true, _) => SLEEPER_EVERY_NANOS,
             (false, _) => STEADY_EVERY_NANOS,
         };
@@ -255,6 +261,7 @@ impl ProcessFiles {
         }
         if !matches!(stat.state, b'Z' | b'X' | b'x') {
             // Giving its memory back can take a second; until then the last figure is nearer than zero.
+            self.is_leaving = true;
             return TickOutcome::Alive(last);
         }
         if stat.threads > 1 && self.reopen_through_another_thread(proc) {
@@ -312,10 +319,10 @@ impl ProcessFiles {
     }
 
     /// What is left of it, if it has ended and nobody has waited for it yet.
-    pub(crate) fn remains(&self, proc: &ProcFolder) -> Option<Remains> {
+    pub(crate) fn zombie_reading(&self, proc: &ProcFolder) -> Option<ZombieReading> {
         let mut buffer = [0; STAT_BYTES];
         let stat = proc.stat_of(self.pid, &mut buffer)?;
-        (stat.start_ticks == self.start_ticks).then(|| Remains {
+        (stat.start_ticks == self.start_ticks).then(|| ZombieReading {
             cpu_nanos: proc.is_live.then(|| process_cpu_nanos(self.pid)).flatten(),
             children_nanos: children_nanos(&stat, proc.ticks_per_sec),
             parent: stat.parent,
@@ -376,7 +383,7 @@ enum ProcFile {
 
 /// The last that the kernel tells of a process that nobody has waited for yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Remains {
+pub(crate) struct ZombieReading {
     /// Its clock, which stands still now.
     pub(crate) cpu_nanos: Option<u64>,
     /// Of the children that it waited for.

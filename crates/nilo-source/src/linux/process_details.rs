@@ -6,7 +6,7 @@ use super::{ProcFile, ProcessFiles, open_fd_folder, short_name};
 use crate::linux::children_cpu::children_nanos;
 use crate::linux::proc_folder::ProcFolder;
 use crate::linux::stat::{Stat, parse_io, parse_stat, parse_status};
-use crate::tracked_process::{ProcessDetail, ProcessReading};
+use crate::tracked_process::{ProcessDetail, ProcessReading, ResidentMemory};
 
 impl ProcessFiles {
     /// Reads what changes slowly. The answer says whether the program may be another one than before.
@@ -42,6 +42,11 @@ impl ProcessFiles {
             let status = parse_status(text);
             // Marks are kept when a dying process has none to show; after `exec` they begin anew, as the kernel's do.
             detail.peak_rss_bytes = status.peak_rss_bytes.or(detail.peak_rss_bytes);
+            let resident = status.rss_bytes.zip(status.anon_bytes);
+            detail.at_mark = resident.map(|(rss_bytes, anon_bytes)| ResidentMemory {
+                rss_bytes,
+                anon_bytes,
+            });
             detail.peak_virtual_bytes = status.peak_virtual_bytes.or(detail.peak_virtual_bytes);
             detail.data_bytes = status.data_bytes.or(detail.data_bytes);
             detail.swap_bytes = status.swap_bytes;

@@ -15,6 +15,8 @@ pub(crate) struct Stat<'a> {
     /// Its process group; zero of kernel threads.
     pub(crate) group: u32,
     pub(crate) session: u32,
+    /// Bits of `PF_…` (include/linux/sched.h).
+    flags: u64,
     pub(crate) minor_faults: u64,
     pub(crate) major_faults: u64,
     pub(crate) cpu_ticks: u64,
@@ -32,7 +34,15 @@ pub(crate) struct Stat<'a> {
     starts: (u64, u64),
 }
 
+/// Forked, and no `exec` since.
+const PF_FORKNOEXEC: u64 = 0x40;
+
 impl Stat<'_> {
+    /// Whether the process was forked and has run no other program since.
+    pub(crate) fn is_fork(&self) -> bool {
+        self.flags & PF_FORKNOEXEC != 0
+    }
+
     /// What tells address spaces apart that do not come from one another by `fork`; `None` when we may not know.
     pub(crate) fn layout(&self) -> Option<u64> {
         let parts = [self.starts.0, self.starts.1, self.arguments_at];
@@ -63,6 +73,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     let parent = u32::try_from(at(4)?).ok()?;
     let group = u32::try_from(at(5)?).ok()?;
     let session = u32::try_from(at(6)?).ok()?;
+    let flags = at(9)?;
     let minor_faults = at(10)?;
     let major_faults = at(12)?;
     let user_ticks = at(14)?;
@@ -80,6 +91,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
         parent,
         group,
         session,
+        flags,
         minor_faults,
         major_faults,
         cpu_ticks: user_ticks.saturating_add(system_ticks),
@@ -117,6 +129,10 @@ pub(crate) struct StatusMemory {
     pub(crate) peak_virtual_bytes: Option<u64>,
     /// `VmHWM`
     pub(crate) peak_rss_bytes: Option<u64>,
+    /// `VmRSS`
+    pub(crate) rss_bytes: Option<u64>,
+    /// `RssAnon`, from Linux 4.5 on.
+    pub(crate) anon_bytes: Option<u64>,
     /// `VmData`
     pub(crate) data_bytes: Option<u64>,
     /// `VmSwap`
@@ -134,10 +150,13 @@ pub(crate) fn parse_status(text: &[u8]) -> StatusMemory {
             b"VmPeak:" => &mut memory.peak_virtual_bytes,
             b"VmData:" => &mut memory.data_bytes,
             b"VmSwap:" => &mut memory.swap_bytes,
+            b"RssAnon" => &mut memory.anon_bytes,
             _ if label.starts_with(b"VmHWM:") => &mut memory.peak_rss_bytes,
+            _ if label.starts_with(b"VmRSS:") => &mut memory.rss_bytes,
             _ => continue,
         };
-        *field = number(value).and_then(|kib| kib.checked_mul(1024));
+        *field =
+            number(value.strip_prefix(b":").unwrap_or(value)).and_then(|kib| kib.checked_mul(1024));
         if label == b"VmSwap:" {
             break;
         }
@@ -164,6 +183,7 @@ pub(crate) struct Rollup {
     pub(crate) rss_bytes: u64,
     pub(crate) pss_bytes: u64,
     pub(crate) uss_bytes: u64,
+    pub(crate) private_dirty_bytes: u64,
     pub(crate) anon_bytes: u64,
     pub(crate) anon_pss_bytes: u64,
     pub(crate) anon_alone_bytes: u64,
@@ -175,7 +195,8 @@ pub(crate) struct Rollup {
 pub(crate) fn parse_rollup(text: &[u8]) -> Option<Rollup> {
     let kib = |label: &[u8]| labelled_kib(text, label);
     let (rss_bytes, pss_bytes) = (kib(b"Rss:")?, kib(b"Pss:")?);
-    let uss_bytes = kib(b"Private_Clean:")?.saturating_add(kib(b"Private_Dirty:")?);
+    let private_dirty_bytes = kib(b"Private_Dirty:")?;
+    let uss_bytes = kib(b"Private_Clean:")?.saturating_add(private_dirty_bytes);
     let anon_bytes = kib(b"Anonymous:").unwrap_or(0).min(rss_bytes);
     // Before Linux 5.14 the share is not told by kind; anonymous pages are dirty, so their share is that of dirty ones.
     let anon_pss_bytes = kib(b"Pss_Anon:")
@@ -186,11 +207,18 @@ pub(crate) fn parse_rollup(text: &[u8]) -> Option<Rollup> {
     // so what others hold too is at least, and at most twice, what the share leaves out.
     let left_out = anon_bytes - anon_pss_bytes;
     let shared_dirty = kib(b"Shared_Dirty:").unwrap_or(0);
-    let shared = shared_dirty.clamp(left_out, 2 * left_out).min(anon_bytes);
+    // With more than twice, shared memory is in it; then what is private tells more, unless some of that is too.
+    let not_private = anon_bytes.saturating_sub(private_dirty_bytes);
+    let shared = match shared_dirty > 2 * left_out && not_private >= left_out {
+        true => not_private,
+        false => shared_dirty,
+    };
+    let shared = shared.clamp(left_out, 2 * left_out).min(anon_bytes);
     Some(Rollup {
         rss_bytes,
         pss_bytes,
         uss_bytes,
+        private_dirty_bytes,
         anon_bytes,
         anon_pss_bytes,
         anon_alone_bytes: anon_bytes - shared,
@@ -211,6 +239,7 @@ mod tests {
         assert_eq!(stat.comm, b"a) b\n(c");
         assert_eq!((stat.state, stat.parent, stat.session), (b'S', 8854, 3459));
         assert_eq!((stat.minor_faults, stat.major_faults), (2854, 1));
+        assert_eq!((stat.flags, stat.is_fork()), (4_194_368, true));
         assert_eq!((stat.cpu_ticks, stat.children_ticks), (12, 6));
         assert_eq!(stat.threads, 2);
         assert_eq!((stat.start_ticks, stat.rss_pages), (101_984, 3385));
@@ -234,10 +263,12 @@ mod tests {
         );
         assert_eq!(parse_uid(b"Name:\tx\nUid:\t7\t8\t9\t10\n"), Some(7));
         let text =
-            b"VmPeak:\t 900 kB\nVmHWM:\t 100 kB\nVmData:\t 7 kB\nVmSwap:\t 3 kB\nVmPeak:\t 1 kB\n";
+            b"VmPeak:\t 900 kB\nVmHWM:\t 100 kB\nVmRSS:\t 90 kB\nRssAnon:\t 60 kB\nRssFile:\t 30 kB\nVmData:\t 7 kB\nVmSwap:\t 3 kB\nVmPeak:\t 1 kB\n";
         let expected = StatusMemory {
             peak_virtual_bytes: Some(921_600),
             peak_rss_bytes: Some(102_400),
+            rss_bytes: Some(92_160),
+            anon_bytes: Some(61_440),
             data_bytes: Some(7168),
             swap_bytes: Some(3072),
         };
@@ -252,11 +283,12 @@ mod tests {
             (rollup.rss_bytes, rollup.pss_bytes, rollup.uss_bytes),
             (10_240, 7168, 5120)
         );
+        assert_eq!(rollup.private_dirty_bytes, 3072);
         assert_eq!(parse_rollup(b""), None);
     }
 
     #[test]
-    fn rollup_tells_anonymous_memory_that_is_held_alone() {
+    fn rollup_tells_anonymous_memory_that_is_not_private() {
         let text = b"Rss: 110 kB\nPss: 60 kB\nPss_Anon: 50 kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: 10 kB\nShared_Clean: 10 kB\nShared_Dirty: 90 kB\nAnonymous: 90 kB\n";
         let rollup = parse_rollup(text).unwrap();
         // 90 less twice 40: shared memory is dirty too, and only 80 can be shared by two or more.
@@ -264,6 +296,16 @@ mod tests {
             (rollup.anon_bytes, rollup.anon_alone_bytes),
             (92_160, 10_240)
         );
+    }
+
+    #[test]
+    fn what_one_of_many_workers_copied_is_told_beside_shared_memory() {
+        // Of a worker among forty that have mapped 80 MiB of shared memory.
+        let text = b"Rss: 91516 kB\nPss: 2500 kB\nPss_Anon: 352 kB\nPss_Shmem: 1998 kB\nShared_Clean: 2868 kB\nShared_Dirty: 88454 kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: 194 kB\nAnonymous: 6728 kB\n";
+        assert_eq!(parse_rollup(text).unwrap().anon_alone_bytes, 194 << 10);
+        // Where the worker has mapped some that nobody else has, that is private as well, and tells nothing.
+        let text = b"Rss: 20 kB\nPss: 20 kB\nPss_Anon: 5 kB\nShared_Dirty: 30 kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: 10 kB\nAnonymous: 10 kB\n";
+        assert_eq!(parse_rollup(text).unwrap().anon_alone_bytes, 0);
     }
 
     proptest! {

@@ -23,7 +23,7 @@ use crate::linux::describe::{command_of, describe};
 use crate::linux::discover::{Discovery, Membership};
 use crate::linux::measuring::Measuring;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
-use crate::linux::process::{Attention, OpenFiles, ProcessFiles, TickOutcome};
+use crate::linux::process::{OpenFiles, ProcessFiles, ReadEffort, TickOutcome};
 use crate::roots::Roots;
 use crate::tracked_process::{Change, ProcessDetail, ProcessReading, TrackedProcess};
 
@@ -67,7 +67,7 @@ impl Default for TreeOptions {
 
 /// Where a process that is taken in has been until then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Birthplace {
+enum ProcessOrigin {
     /// Born in the tree, or there from its beginning.
     Inside,
     /// It joins a tree that has been read before.
@@ -155,12 +155,12 @@ impl ProcessTree {
     }
 
     /// How closely a tick looks: where one process left, others may have too.
-    fn attention(&self) -> Attention {
+    fn effort(&self) -> ReadEffort {
         let lately = self.now_nanos.saturating_sub(self.last_coming_nanos) < LATELY_NANOS;
         match self.processes.len() {
-            _ if self.thorough => Attention::Thorough,
-            count if count > SMALL_TREE && !lately => Attention::Patient,
-            _ => Attention::Usual,
+            _ if self.thorough => ReadEffort::Thorough,
+            count if count > SMALL_TREE && !lately => ReadEffort::Patient,
+            _ => ReadEffort::Usual,
         }
     }
 
@@ -168,19 +168,19 @@ impl ProcessTree {
     ///
     /// What a process gives back of inherited memory is left to its relatives, unless they are gone, which is not seen of those that were passed over.
     /// So they are asked too: a parent frees what it had in common with its workers when they have ended.
-    fn read_all(&mut self, attention: Attention) {
-        self.read_each(attention);
-        if std::mem::take(&mut self.left_to_relatives) && attention == Attention::Patient {
-            self.read_each(Attention::Usual);
+    fn read_all(&mut self, effort: ReadEffort) {
+        self.read_each(effort);
+        if std::mem::take(&mut self.left_to_relatives) && effort == ReadEffort::Patient {
+            self.read_each(ReadEffort::Usual);
             self.left_to_relatives = false;
         }
     }
 
-    fn read_each(&mut self, attention: Attention) {
+    fn read_each(&mut self, effort: ReadEffort) {
         let mut index = 0;
         while index < self.processes.len() {
             let process = &mut self.processes[index];
-            match self.files[index].read(&self.proc, process.reading, self.now_nanos, attention) {
+            match self.files[index].read(&self.proc, process.reading, self.now_nanos, effort) {
                 TickOutcome::Alive(reading) => {
                     let before = std::mem::replace(&mut process.reading, reading);
                     if before.rss_bytes != reading.rss_bytes
@@ -202,14 +202,14 @@ impl ProcessTree {
         self.discovery
             .look(&self.proc, &mut self.members, self.now_nanos, &mut found);
         for pid in &found {
-            self.add(*pid, Birthplace::Inside);
+            self.add(*pid, ProcessOrigin::Inside);
         }
         self.found = found;
         self.holdings.end_look();
     }
 
     /// Takes a process in; `None` when it is gone already.
-    fn add(&mut self, pid: u32, birthplace: Birthplace) -> Option<ProcessId> {
+    fn add(&mut self, pid: u32, origin: ProcessOrigin) -> Option<ProcessId> {
         let mut buffer = [0; STAT_BYTES];
         let stat = self.proc.stat_of(pid, &mut buffer);
         let Some(stat) = stat else {
@@ -218,7 +218,7 @@ impl ProcessTree {
         };
         if stat.state == b'Z' && stat.threads <= 1 {
             self.members.pids.remove(&pid);
-            if self.has_ticked && birthplace == Birthplace::Inside {
+            if self.has_ticked && origin == ProcessOrigin::Inside {
                 self.count_unseen_zombie(pid, &stat);
             }
             return None;
@@ -229,7 +229,7 @@ impl ProcessTree {
             &self.proc,
             ProcessReading::default(),
             self.now_nanos,
-            Attention::Usual,
+            ReadEffort::Usual,
         ) else {
             self.members.pids.remove(&pid);
             return None;
@@ -253,9 +253,10 @@ impl ProcessTree {
         self.notice_exec_of(info.parent, family);
         self.read_again(info.parent);
         self.expect_child_of(info.parent);
-        if birthplace == Birthplace::Elsewhere {
+        if origin == ProcessOrigin::Elsewhere {
             files.children.leave_out();
         }
+        let mapped_twice_bytes = self.mapped_twice_now(pid, reading.shared_bytes);
         self.holdings.join(NewProcess {
             pid,
             parent: info.parent,
@@ -263,6 +264,7 @@ impl ProcessTree {
             reading,
             faults: stat.minor_faults,
             is_newborn: self.has_ticked,
+            mapped_twice_bytes,
         });
         self.has_moved = true;
         self.members.pids.insert(pid);
@@ -276,11 +278,12 @@ impl ProcessTree {
             detail_is_new: false,
             pss_is_new: false,
             memory_bytes: 0,
+            mapped_twice_bytes: 0,
             is_forked: self.holdings.has_relatives(pid),
             first_seen_nanos: self.now_nanos,
-            cpu_before_nanos: match birthplace {
-                Birthplace::Inside => 0,
-                Birthplace::Elsewhere => reading.cpu_nanos,
+            cpu_before_nanos: match origin {
+                ProcessOrigin::Inside => 0,
+                ProcessOrigin::Elsewhere => reading.cpu_nanos,
             },
         });
         self.last_coming_nanos = self.now_nanos;
@@ -317,9 +320,9 @@ impl ProcessTree {
         self.kept_files -= files.keeping().descriptors();
         self.members.pids.remove(&process.id.pid);
         self.discovery.expect_again(process.id.pid);
-        let remains = files.remains(&self.proc);
+        let zombie = files.zombie_reading(&self.proc);
         let mut last_reading = process.reading;
-        if let Some(cpu_nanos) = remains.and_then(|remains| remains.cpu_nanos) {
+        if let Some(cpu_nanos) = zombie.and_then(|zombie| zombie.cpu_nanos) {
             last_reading.cpu_nanos = last_reading.cpu_nanos.max(cpu_nanos);
         }
         let spent_nanos = last_reading
@@ -327,7 +330,7 @@ impl ProcessTree {
             .saturating_sub(process.cpu_before_nanos);
         self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(spent_nanos);
         self.waiting
-            .leave(process.id, last_reading.cpu_nanos, files.children, remains);
+            .leave(process.id, last_reading.cpu_nanos, files.children, zombie);
         self.holdings.leave(process.id.pid);
         self.measuring.forget(process.id.pid);
         self.has_moved = true;
@@ -363,9 +366,10 @@ impl ProcessTree {
             process.detail_is_new = false;
             process.pss_is_new = false;
         }
-        self.read_all(self.attention());
+        self.read_all(self.effort());
         self.discover();
         self.read_details();
+        self.follow_marks();
         self.follow_copies();
         self.follow_children();
         if self.has_moved {
@@ -380,7 +384,7 @@ impl ProcessTree {
     /// Reads the memory of the processes that are known, and says what the tree holds. What is found beside that waits for the next tick.
     pub fn glance(&mut self, now_nanos: u64) -> u64 {
         self.now_nanos = now_nanos;
-        self.read_all(self.attention());
+        self.read_all(self.effort());
         if self.has_moved {
             self.holdings.settle();
         }
@@ -431,17 +435,17 @@ impl ProcessTree {
             self.discover();
         }
         let known = self.processes.iter().find(|process| process.id.pid == pid);
-        let birthplace = match self.has_ticked {
-            true => Birthplace::Elsewhere,
-            false => Birthplace::Inside,
+        let origin = match self.has_ticked {
+            true => ProcessOrigin::Elsewhere,
+            false => ProcessOrigin::Inside,
         };
         let id = match known {
             Some(process) => process.id,
             None => self
-                .add(pid, birthplace)
+                .add(pid, origin)
                 .ok_or(SourceError::NoSuchProcess { pid })?,
         };
-        self.look_everywhere(birthplace);
+        self.look_everywhere(origin);
         self.read_details();
         Ok(id)
     }
@@ -458,18 +462,18 @@ impl ProcessTree {
         if !self.knows_births {
             return self.add_root(pid);
         }
-        let id = self.add(pid, Birthplace::Inside);
+        let id = self.add(pid, ProcessOrigin::Inside);
         self.read_details();
         id.ok_or(SourceError::NoSuchProcess { pid })
     }
 
-    fn look_everywhere(&mut self, birthplace: Birthplace) {
+    fn look_everywhere(&mut self, origin: ProcessOrigin) {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         self.discovery
             .look_everywhere(&self.proc, &mut self.members, &mut found);
         for pid in &found {
-            self.add(*pid, birthplace);
+            self.add(*pid, origin);
         }
         self.found = found;
     }

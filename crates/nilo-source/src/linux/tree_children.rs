@@ -11,7 +11,7 @@ use super::ProcessTree;
 use crate::linux::children_cpu::{ChildrenCpu, children_nanos};
 use crate::linux::cpu_clock::process_cpu_nanos;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
-use crate::linux::process::Remains;
+use crate::linux::process::ZombieReading;
 use crate::linux::stat::Stat;
 
 /// So long after the last birth on this machine somebody may still wait for a child that nobody saw.
@@ -52,9 +52,9 @@ impl EndedProcess {
     }
 }
 
-/// Where a process that was alive or a zombie has got to.
+/// The state of a process that was alive or a zombie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whereabouts {
+enum ProcessState {
     Alive,
     Zombie,
     /// Somebody is waiting for it at this moment, and may have its time already.
@@ -94,17 +94,17 @@ impl WaitingAccounts {
         id: ProcessId,
         cpu_nanos: u64,
         mut children: ChildrenCpu,
-        remains: Option<Remains>,
+        zombie: Option<ZombieReading>,
     ) {
-        if let Some(remains) = remains {
-            children.see(remains.children_nanos, cpu_nanos, 0);
-            children.parent = remains.parent;
+        if let Some(zombie) = zombie {
+            children.see(zombie.children_nanos, cpu_nanos, 0);
+            children.parent = zombie.parent;
         }
         self.ended.push(EndedProcess {
             id,
             cpu_nanos,
             children,
-            is_zombie: remains.is_some(),
+            is_zombie: zombie.is_some(),
             is_settled: false,
         });
     }
@@ -133,13 +133,13 @@ impl ProcessTree {
             return;
         };
         self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(cpu_nanos);
-        let remains = Remains {
+        let zombie = ZombieReading {
             cpu_nanos: Some(cpu_nanos),
             children_nanos: children_nanos(stat, self.proc.ticks_per_sec),
             parent: stat.parent,
         };
         let children = ChildrenCpu::new(stat.parent, 0);
-        self.waiting.leave(id, cpu_nanos, children, Some(remains));
+        self.waiting.leave(id, cpu_nanos, children, Some(zombie));
     }
 
     /// A child of this process was found.
@@ -274,13 +274,13 @@ impl ProcessTree {
             {
                 continue;
             }
-            match whereabouts(&self.proc, ended.id) {
-                Whereabouts::Leaving => return ChildrenLook::NotSure,
-                Whereabouts::Gone => {
+            match process_state(&self.proc, ended.id) {
+                ProcessState::Leaving => return ChildrenLook::NotSure,
+                ProcessState::Gone => {
                     (ended.is_zombie, ended.is_settled) = (false, false);
                     look = ChildrenLook::SomeEnded;
                 }
-                Whereabouts::Alive | Whereabouts::Zombie => {}
+                ProcessState::Alive | ProcessState::Zombie => {}
             }
         }
         let mut index = 0;
@@ -288,14 +288,14 @@ impl ProcessTree {
             let (process, files) = (&self.processes[index], &self.files[index]);
             let counted_nanos = process.reading.cpu_nanos + files.children.read_nanos();
             if files.children.parent == parent && counted_nanos <= most_nanos {
-                match whereabouts(&self.proc, process.id) {
-                    Whereabouts::Leaving => return ChildrenLook::NotSure,
-                    Whereabouts::Gone | Whereabouts::Zombie => {
+                match process_state(&self.proc, process.id) {
+                    ProcessState::Leaving => return ChildrenLook::NotSure,
+                    ProcessState::Gone | ProcessState::Zombie => {
                         self.remove(index);
                         look = ChildrenLook::SomeEnded;
                         continue;
                     }
-                    Whereabouts::Alive => {}
+                    ProcessState::Alive => {}
                 }
             }
             index += 1;
@@ -309,7 +309,7 @@ impl ProcessTree {
         }
         self.waiting.next_zombies_nanos = self.now_nanos.saturating_add(ZOMBIES_EVERY_NANOS);
         for ended in &mut self.waiting.ended {
-            if ended.is_settled && whereabouts(&self.proc, ended.id) == Whereabouts::Gone {
+            if ended.is_settled && process_state(&self.proc, ended.id) == ProcessState::Gone {
                 (ended.is_zombie, ended.is_settled) = (false, false);
             }
         }
@@ -423,15 +423,15 @@ fn find_parent(proc: &ProcFolder, id: ProcessId, children: &mut ChildrenCpu, bef
     stat.is_some()
 }
 
-fn whereabouts(proc: &ProcFolder, id: ProcessId) -> Whereabouts {
+fn process_state(proc: &ProcFolder, id: ProcessId) -> ProcessState {
     let mut buffer = [0; STAT_BYTES];
     match proc.stat_of(id.pid, &mut buffer) {
-        Some(stat) if stat.start_ticks != id.start_ticks => Whereabouts::Gone,
-        None => Whereabouts::Gone,
+        Some(stat) if stat.start_ticks != id.start_ticks => ProcessState::Gone,
+        None => ProcessState::Gone,
         Some(stat) => match stat.state {
-            b'Z' if stat.threads <= 1 => Whereabouts::Zombie,
-            b'X' | b'x' => Whereabouts::Leaving,
-            _ => Whereabouts::Alive,
+            b'Z' if stat.threads <= 1 => ProcessState::Zombie,
+            b'X' | b'x' => ProcessState::Leaving,
+            _ => ProcessState::Alive,
         },
     }
 }

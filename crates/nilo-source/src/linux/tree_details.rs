@@ -8,6 +8,8 @@ use crate::tracked_process::Change;
 
 /// A process's detail is read this soon after it joined, then ever more rarely up to the full interval: short lives have peaks too.
 const SOONEST_DETAIL_NANOS: u64 = 50_000_000;
+/// What was `exec` is over after this.
+const EXEC_NANOS: u64 = 1_000_000_000;
 /// The command line is compared this often even when nothing hints at a change.
 const COMMAND_EVERY_NANOS: u64 = 5_000_000_000;
 
@@ -27,7 +29,9 @@ impl ProcessTree {
                 continue;
             }
             let process = &self.processes[index];
-            if self.files[index].slept_since_detail(process.reading) {
+            // What was read in the middle of `exec` is of the old program, and the new one may sleep from its start.
+            let is_new = self.now_nanos < self.files[index].renewed_nanos + EXEC_NANOS;
+            if !is_new && self.files[index].slept_since_detail(process.reading) {
                 self.schedule_detail(index);
                 continue;
             }
@@ -67,14 +71,18 @@ impl ProcessTree {
         self.schedule_detail(index);
         let files = &mut self.files[index];
         if outcome.program_changed || self.now_nanos >= files.next_command_nanos {
-            files.next_command_nanos = self.now_nanos.saturating_add(COMMAND_EVERY_NANOS);
-            self.look_at_command(index);
+            let wait = match self.look_at_command(index) {
+                true => COMMAND_EVERY_NANOS,
+                false => 0,
+            };
+            self.files[index].next_command_nanos = self.now_nanos.saturating_add(wait);
         }
     }
 
     pub(super) fn schedule_detail(&mut self, index: usize) {
         let (files, process) = (&mut self.files[index], &self.processes[index]);
-        let age = self.now_nanos.saturating_sub(process.first_seen_nanos);
+        let begun_nanos = process.first_seen_nanos.max(files.renewed_nanos);
+        let age = self.now_nanos.saturating_sub(begun_nanos);
         // The kernel keeps the high-water mark until it is read, so in a larger tree it may wait.
         let turns = if self.processes.len() > SMALL_TREE {
             2
@@ -87,7 +95,8 @@ impl ProcessTree {
         files.next_detail_nanos = self.now_nanos.saturating_add(wait);
     }
 
-    pub(super) fn look_at_command(&mut self, index: usize) {
+    /// Looks what the process runs; false where that cannot be told now.
+    pub(super) fn look_at_command(&mut self, index: usize) -> bool {
         let (files, process) = (&mut self.files[index], &mut self.processes[index]);
         let pid = process.id.pid;
         let mut raw = [0u8; 8192];
@@ -96,21 +105,21 @@ impl ProcessTree {
             .open_of(pid, "cmdline")
             .and_then(|file| rustix::io::read(file, &mut raw[..]))
         else {
-            return;
+            return false;
         };
-        // A process that was killed gives its memory back, and the command line with it, before it is gone.
+        // In the middle of `exec` there is no command line. A process that was killed gives its memory back, and the command line with it, before it is gone.
         if count == 0 {
-            return;
+            return false;
         }
         let hash = command_hash(files.comm(), &raw[..count]);
         if hash == files.command_hash {
-            return;
+            return true;
         }
-        files.command_hash = hash;
         let mut buffer = [0; STAT_BYTES];
         let Some(stat) = self.proc.stat_of(pid, &mut buffer) else {
-            return;
+            return false;
         };
+        files.command_hash = hash;
         let command = Command {
             raw: raw[..count].to_vec(),
         };
@@ -120,6 +129,7 @@ impl ProcessTree {
             self.changes.push(Change::Renamed(process.id));
         }
         process.info = info;
+        true
     }
 }
 

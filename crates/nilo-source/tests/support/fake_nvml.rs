@@ -16,21 +16,39 @@ impl FakeDriver {
     /// Compiles the library into a folder of its own.
     pub fn new(lines: &[String]) -> FakeDriver {
         let folder = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../tests/fake-nvml/fake_nvml.c")
-            .canonicalize()
-            .unwrap();
-        let status = Command::new("cc")
+        let mut compiler = Command::new("cc");
+        compiler
             .args(["-shared", "-fPIC", "-o"])
             .arg(folder.path().join("libnvidia-ml.so.1"))
-            .arg(source)
-            .arg("-ldl")
-            .status()
-            .unwrap();
-        assert!(status.success());
+            .arg(sources().join("fake_nvml.c"))
+            .arg("-ldl");
+        let missing: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("missing "))
+            .collect();
+        if !missing.is_empty() {
+            // Symbols that are hidden cannot be found, as if the driver were older.
+            let script = folder.path().join("symbols");
+            let hidden = missing.join("; ");
+            std::fs::write(&script, format!("{{ global: *; local: {hidden}; }};")).unwrap();
+            compiler.arg(format!("-Wl,--version-script={}", script.display()));
+        }
+        assert!(compiler.status().unwrap().success());
         let driver = FakeDriver { folder };
         driver.say(lines);
         driver
+    }
+
+    /// With a file of `scenarios`, and more lines at its beginning.
+    pub fn scenario(name: &str, lines: &[String]) -> FakeDriver {
+        let path = sources().join("scenarios").join(name);
+        let text = std::fs::read_to_string(path).unwrap();
+        let scenario = text.lines().map(str::to_owned);
+        FakeDriver::new(&lines.iter().cloned().chain(scenario).collect::<Vec<_>>())
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub fn library(&self) -> PathBuf {
@@ -52,4 +70,9 @@ pub fn gpu(uuid: &str, used: i64, busy: i64) -> String {
 
 pub fn process(uuid: &str, pid: u32, bytes: i64) -> String {
     format!("process {uuid} {pid} {bytes}")
+}
+
+fn sources() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fake-nvml");
+    folder.canonicalize().unwrap()
 }

@@ -31,6 +31,30 @@ fn copies_made_while_others_are_measured_stay_in_doubt() {
     assert!(family_doubt(&holdings) >= 50 * PAGE);
 }
 
+/// As read of a worker whose memory was given back in part when its parent's turn came.
+#[test]
+fn what_a_worker_about_to_go_shared_is_not_counted_beside_its_parents() {
+    for leaves in [false, true] {
+        let mut holdings = loader(1);
+        holdings.update(2, reading(410, 0));
+        holdings.count_faults(2, 200, false);
+        assert_eq!(pages(&mut holdings), 410);
+        let worker = Measured {
+            anon_bytes: 410 * PAGE,
+            ..measured(10, 210)
+        };
+        let round = HashMap::from([(1, measured(112, 256)), (2, worker)]);
+        let begin = holdings.state_of(ONE).unwrap();
+        if leaves {
+            holdings.begin_leaving(2);
+        }
+        holdings.take_anon(ONE, begin, &round);
+        assert_eq!(pages(&mut holdings), if leaves { 410 } else { 466 });
+        holdings.leave(2);
+        assert_eq!(pages(&mut holdings), 400);
+    }
+}
+
 #[test]
 fn freeing_more_than_is_shared_is_no_doubt() {
     let mut holdings = loader(1);
@@ -225,10 +249,10 @@ fn growth_in_huge_pages_explains_few_faults() {
     let mut holdings = loader(1);
     holdings.update(2, reading(400 + 4096, 0));
     // Eight faults for huge pages, a hundred that copied.
-    assert!(holdings.count_faults(2, 108, false) >= 45 * PAGE);
+    assert!(holdings.count_faults(2, 108, false).doubted_bytes >= 45 * PAGE);
     let mut small = loader(1);
     small.update(2, reading(500, 0));
-    assert_eq!(small.count_faults(2, 100, false), 0);
+    assert_eq!(small.count_faults(2, 100, false), FaultEvidence::default());
 }
 
 #[test]

@@ -37,8 +37,14 @@ fn workers_too_short_lived_to_measure_count_what_their_siblings_had_copied() {
     // Seen while it copies, and again when it is done; it is hardly in doubt.
     holdings.join(newcomer(5, ONE, MANY, 0, 2_000));
     assert_eq!(pages(&mut holdings), MANY + 2_000);
-    holdings.count_faults(5, COPIES, true);
+    let evidence = holdings.count_faults(5, COPIES, true);
     assert_eq!(pages(&mut holdings), MANY + COPIES);
+    let counted_bytes = (COPIES - 2_000) * PAGE;
+    let expected = FaultEvidence {
+        doubted_bytes: 0,
+        counted_bytes,
+    };
+    assert_eq!(evidence, expected, "it moved, though nothing is in doubt");
     assert!(family_doubt(&holdings) < COPIES * PAGE / 10);
     // None of them had copied more, whatever its faults were.
     holdings.count_faults(5, 3 * COPIES, true);
