@@ -34,6 +34,11 @@ impl TimeAxis {
         TimeAxis { started }
     }
 
+    /// A time of the monotonic clock of the boot in which the run began.
+    pub(crate) fn of_same_boot(&self, monotonic_nanos: u64) -> u64 {
+        monotonic_nanos.saturating_sub(self.started.monotonic_nanos)
+    }
+
     /// Within one boot the monotonic clocks are the same one; between machines and boots only the wall clock is.
     pub(crate) fn shift(&self, file: &ClockPair) -> Shift {
         let same_boot = file.boot_id == self.started.boot_id && file.boot_id != [0; 16];

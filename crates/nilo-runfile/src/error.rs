@@ -69,7 +69,7 @@ pub enum RunfileError {
         mode: u32,
     },
     /// `run.json` cannot be understood.
-    #[error("run.json is damaged, {reason}: {path}", path = path.display())]
+    #[error("run.json is damaged ({reason}): {path}", path = path.display())]
     BadDescription {
         /// What is wrong with it.
         reason: String,
@@ -205,6 +205,9 @@ impl RunfileError {
                 Some("update nilo on this machine, or export the run where it was recorded")
             }
             RunfileError::NotFound { .. } => Some("`nilo runs` lists the recorded runs"),
+            RunfileError::BadDescription { .. } => {
+                Some("restore run.json from a copy, or delete the folder; no other run is affected")
+            }
             RunfileError::NotARunFolder { .. } => {
                 Some("a run folder contains `run.json`; `nilo runs` lists the recorded runs")
             }
@@ -235,7 +238,14 @@ fn is_writing(action: &str) -> bool {
 
 /// What the JSON parser says, without the names of Rust's types.
 pub(crate) fn json_reason(error: &serde_json::Error) -> String {
+    use serde_json::error::Category;
     let text = error.to_string();
+    let (line, column) = (error.line(), error.column());
+    match error.classify() {
+        Category::Syntax => return format!("it is not JSON, at line {line} column {column}"),
+        Category::Eof => return format!("it is cut off at line {line} column {column}"),
+        Category::Data | Category::Io => {}
+    }
     let (said, place) = match text.rfind(" at line ") {
         Some(at) => text.split_at(at),
         None => (text.as_str(), ""),
@@ -275,7 +285,17 @@ mod tests {
         assert!(text.contains("expected an object"), "{text}");
         let text = reason(r#"{"schema": "nilo.run/1", "recorder_pid": "x"}"#);
         assert!(text.contains("expected a whole number"), "{text}");
-        assert!(reason("{").starts_with("EOF while parsing an object"));
+        assert_eq!(reason("{"), "it is cut off at line 1 column 1");
+        assert_eq!(reason("nothing"), "it is not JSON, at line 1 column 2");
+    }
+
+    #[test]
+    fn a_damaged_description_has_a_hint() {
+        let error = RunfileError::BadDescription {
+            reason: "it is cut off at line 1 column 1".to_owned(),
+            path: "run/run.json".into(),
+        };
+        assert!(error.hint().unwrap_or_default().contains("run.json"));
     }
 
     #[test]

@@ -2,18 +2,28 @@
 //!
 //! Such a run has a folder of its own in `runs/` of the job's folder, with its own `run.json` and streams. It has no recorder:
 //! its memory is the job's, for its time and its processes ([`crate::part_of_job`]).
-//! A job with a single run inside is read together with it, since the two are one training to its user.
+//! A job with a single run inside is read together with it, since the two are one training to its user,
+//! unless several programs logged in it, or metrics were logged to the job itself: those are another training's.
 
 use std::path::Path;
 
-use nilo_sample::{Event, ProcessId, Recording, RunDescription, RunMode, TableSpec, TimedEvent};
+use nilo_sample::{
+    Event, ProcessId, Recording, RunDescription, RunMode, Subject, TableSpec, TimedEvent,
+};
 
 use crate::collect::RowsWanted;
 use crate::error::RunfileError;
 use crate::folder::{Access, RunFolder, list_runs};
 use crate::load;
-use crate::part_of_job::part_of_job;
+use crate::names::{self, SEVERAL_PROGRAMS};
+use crate::part_of_job::{has_lost_samples, part_of_job};
 use crate::read_stacks::add_stacks;
+
+/// What programs told of their own memory completes what the job recorded; where nothing of that is left, it would pass for the run's, children included.
+fn forget_told_marks(run: &mut Recording) {
+    let is_mark = |event: &Event| matches!(event, Event::HighWater { .. });
+    run.events.retain(|timed| !is_mark(&timed.event));
+}
 
 /// The folder inside a job's folder that holds its runs.
 pub(crate) const RUNS: &str = "runs";
@@ -56,10 +66,33 @@ impl RunFolder {
     /// The single run of this job, which is read and shown together with it.
     ///
     /// A program that recorded itself has a run of its own already; one of several runs stays one when the others are damaged.
+    /// Where several programs logged, what lies in the job itself is another program's than the run;
+    /// and what a program logs without beginning a run is the job's own, whatever run it begins besides.
     pub fn only_run(&self, description: &RunDescription) -> Option<RunFolder> {
         let mut inside = list_runs_inside(self.path());
-        let is_one = inside.len() == 1 && description.mode != RunMode::Python;
+        let is_of_several = || self.path().join(SEVERAL_PROGRAMS).exists();
+        let is_one = inside.len() == 1
+            && description.mode != RunMode::Python
+            && !is_of_several()
+            && !self.was_logged_to();
         is_one.then(|| inside.pop()?.ok()).flatten()
+    }
+
+    /// Whether a program logged to this run itself.
+    fn was_logged_to(&self) -> bool {
+        let files = names::list(self.path()).unwrap_or_default();
+        let mut writers = files.streams.keys();
+        let is_logged = |spec: &TableSpec| {
+            use Subject::{Metrics, Phase, Throughput};
+            matches!(
+                spec.subject,
+                Metrics { .. } | Phase { .. } | Throughput { .. }
+            )
+        };
+        let has_rows = |own: Recording| own.tables.iter().any(|table| !table.times.is_empty());
+        // The recorder's own stream is long, and needs no look.
+        writers.any(|writer| !names::is_recorder(writer))
+            && self.load_alone(&is_logged).is_ok_and(has_rows)
     }
 
     /// Reads what this run itself wrote, without its job.
@@ -94,6 +127,7 @@ impl RunFolder {
                             .iter()
                             .map(|why| format!("its job cannot be read: {why}"));
                         recording.damage.extend(told);
+                        forget_told_marks(&mut recording);
                     }
                 }
             }
@@ -112,6 +146,9 @@ impl RunFolder {
     ) {
         recording.is_job_open = !has_end(of_job);
         let mut part = part_of_job(recording, of_job, &self.writers(&recording.description));
+        if has_lost_samples(of_job) {
+            forget_told_marks(recording);
+        }
         let until = &mut recording.written_until_nanos;
         *until = part.until_nanos.max(*until);
         part.tables.retain(|table| keep(&table.spec));
@@ -204,7 +241,6 @@ fn list_runs_inside(job: &Path) -> Vec<Result<RunFolder, RunfileError>> {
 
 /// What a run needs of its job for the tables that are wanted: its curve is made of those of its processes.
 fn needed_of_job(spec: &TableSpec, keep: &dyn Fn(&TableSpec) -> bool) -> bool {
-    use nilo_sample::Subject;
     match spec.subject {
         // Its ticks say which values held in the run's time.
         Subject::Tree => {

@@ -86,7 +86,11 @@ impl RunFolder {
             path,
             identity: (made.dev(), made.ino()),
         };
-        folder.write_description(description)?;
+        if let Err(error) = folder.write_description(description) {
+            // A folder without a description is no run, and would be complained of for ever.
+            fs::remove_dir_all(&folder.path).ok();
+            return Err(error);
+        }
         Ok(folder)
     }
 
@@ -230,6 +234,16 @@ impl RunFolder {
             .chain(inside)
             .chain(attached.map(|entry| entry.size_bytes))
             .sum()
+    }
+
+    /// The files that the run was written into, without those of runs inside it and attachments.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let listed = names::list(&self.path).unwrap_or_default();
+        let streams = listed.streams.into_values();
+        let streams =
+            streams.flat_map(|stream| stream.segments.into_values().chain(stream.compacted));
+        let description = self.path.join(names::DESCRIPTION);
+        streams.chain(listed.marks).chain([description]).collect()
     }
 
     /// Follows the run while it is written, from its beginning.

@@ -12,16 +12,17 @@ use crate::axis::TimeAxis;
 use crate::blocks::{BlockPlace, collect_block, list_blocks};
 use crate::clock;
 use crate::collect::{Collected, Collector, Declared, RowsWanted, Tally};
+use crate::contradicted_end::contradicted_end;
 use crate::error::RunfileError;
 use crate::filesystem;
 use crate::header::{FORMAT_VERSION, HEADER_LEN, HeaderFault, Magic, SegmentHeader};
+use crate::hook_lines::{add_left_over, left_over};
 use crate::joined_recorders::join_recorders;
 use crate::known_marks::missing_marks;
 use crate::known_streams::{segments_known, streams_told};
 use crate::names::{self, StreamFiles};
 use crate::run_writers::{newest_header, writer_of};
 use crate::scan::{AtBadBytes, ScanEnd, scan};
-use crate::told_end::contradicted_end;
 
 /// A folder in which a segment is missing is listed again until this many times in all.
 const MOST_LOOKS: u32 = 3;
@@ -47,6 +48,8 @@ pub(crate) fn load_inside(
 ) -> Result<Recording, RunfileError> {
     let files = names::list(folder).map_err(RunfileError::io("list the run", folder))?;
     let axis = TimeAxis::new(&description);
+    // Before the streams: the recorder copies it there, and deletes it at its end.
+    let told_by_hooks = left_over(folder, &axis);
     let mut collector = Collector::new(keep, 0).taking(wanted);
     let mut damage = Vec::new();
     let mut dropped_rows = 0;
@@ -107,6 +110,7 @@ pub(crate) fn load_inside(
         stacks,
     } = collector.finish();
     join_recorders(&mut tables, &mut events);
+    add_left_over(&mut events, told_by_hooks);
     let end_changed = contradicted_end(own, &events);
     damage.extend(end_changed.map(|changed| about(names::DESCRIPTION, changed)));
     Ok(Recording {

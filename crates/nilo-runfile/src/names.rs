@@ -10,6 +10,10 @@ pub(crate) const DESCRIPTION: &str = "run.json";
 pub(crate) const DERIVED_ENDING: &str = ".derived";
 /// Of the files by which the ranks of a distributed program find their run.
 pub(crate) const RANKS_BEGINNING: &str = ".ranks-";
+/// Tells which program of a job was the first to log; a later one has a run of its own.
+pub(crate) const FIRST_PROGRAM: &str = ".first-program";
+/// Of a job in which another program than the first has logged: its single run is not the job's own training.
+pub(crate) const SEVERAL_PROGRAMS: &str = ".several-programs";
 /// Events of processes too short-lived for a stream of their own.
 pub(crate) const MARKS: &str = "marks.nilo";
 

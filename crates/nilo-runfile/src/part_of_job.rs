@@ -7,9 +7,10 @@ use std::ops::Range;
 
 use nilo_sample::{
     ABSENT, ColumnKind, Event, ProcessId, RecordedTable, Recording, RunMode, Subject, TimedEvent,
+    is_absent,
 };
 
-use crate::run_curve::curve;
+use crate::run_curve::{curve, told_levels};
 use crate::run_processes::RunProcesses;
 use crate::run_writers::{RunWriterProcess, recorder_of};
 
@@ -72,6 +73,12 @@ impl TimeWindow {
     }
 }
 
+/// Whether nothing can be read of the memory that a job recorded.
+pub(crate) fn has_lost_samples(job: &Recording) -> bool {
+    let tree = job.table(&Subject::Tree);
+    tree.is_none_or(|tree| tree.times.is_empty()) && !job.damage.is_empty()
+}
+
 /// Cuts a run out of its job. `run` is what the run itself wrote, `writers` are the processes that did.
 pub(crate) fn part_of_job(
     run: &Recording,
@@ -83,6 +90,7 @@ pub(crate) fn part_of_job(
     let ticks = job.table(&Subject::Tree).map(|tree| tree.times.as_slice());
     let first_tick = ticks.and_then(|ticks| ticks[window.rows(ticks)].first().copied());
     let was_there = |id: &ProcessId| processes.was_there(id, window.from, first_tick);
+    let are_alone = processes.were_alone(window.from, window.to, first_tick);
     let mut part = JobExcerpt::default();
     if run.description.ending.is_some() {
         part.until_nanos = window.to - window.from;
@@ -93,11 +101,24 @@ pub(crate) fn part_of_job(
             Subject::Tree => part.tables.extend(curve(table, job, &processes, window)),
             Subject::Process(id) if was_there(id) => part.tables.extend(cut(Before::Level)),
             Subject::ProcessDetail(id) if was_there(id) => part.tables.extend(cut(Before::Nothing)),
-            Subject::Cgroup { .. } | Subject::Host | Subject::Gpu { .. } => {
+            Subject::Cgroup { .. } => {
+                let cgroup = cut(Before::LevelAndCounters);
+                part.tables.extend(match are_alone {
+                    true => cgroup,
+                    false => cgroup.map(shared),
+                });
+            }
+            Subject::Host | Subject::Gpu { .. } => {
                 part.tables.extend(cut(Before::LevelAndCounters));
             }
             _ => {}
         }
+    }
+    // Where the job's own samples are lost, two readings are not the curve of a run, however long it was.
+    let is_lost = has_lost_samples(job);
+    let mut tables = part.tables.iter();
+    if !is_lost && !tables.any(|table| table.spec.subject == Subject::Tree) {
+        part.tables.extend(told_levels(&run.events));
     }
     let is_over = run.description.ending.is_some();
     let has_root = |pid: &u32| processes.contains_pid(*pid);
@@ -172,6 +193,16 @@ fn cut(
         steps: table.steps.get(rows).unwrap_or_default().to_vec(),
         columns,
     })
+}
+
+/// A cgroup of the job with others in it than the run's processes: what is charged to it is not the run's alone.
+fn shared(mut cgroup: RecordedTable) -> RecordedTable {
+    let owned = cgroup.spec.column("owned");
+    if let Some(column) = owned.and_then(|index| cgroup.columns.get_mut(index)) {
+        let told = column.iter_mut().filter(|owned| !is_absent(**owned));
+        told.for_each(|owned| *owned = 0.0);
+    }
+    cgroup
 }
 
 /// An event of the job as the run tells it; nothing for one that is not the run's.

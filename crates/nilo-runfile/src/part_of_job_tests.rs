@@ -34,6 +34,7 @@ fn description(started_secs: u64, ended_secs: Option<u64>) -> RunDescription {
         left_running: vec![],
         recorder_death: None,
         lost_rank: None,
+        gpu_out_of_memory: None,
     });
     description
 }
@@ -170,6 +171,16 @@ fn pages_shared_with_processes_outside_are_the_runs_too() {
     *column(&mut job.tables[4], "memory_bytes") = vec![280.0];
     let second = part_of_job(&run(6, None), &job, &[id(4)]);
     assert_eq!(memory(&second), [(0, 300.0), (2, 300.0)]);
+}
+
+#[test]
+fn a_file_that_a_process_of_the_run_maps_twice_is_in_its_curve_once() {
+    let mut job = sweep();
+    // Of the second training's 300 resident, 120 are mapped for the second time; the job holds no more than 190.
+    *column(&mut job.tables[4], "memory_bytes") = vec![180.0];
+    *column(&mut job.tables[4], "distinct_bytes") = vec![180.0];
+    let second = part_of_job(&run(6, None), &job, &[id(4)]);
+    assert_eq!(memory(&second), [(0, 180.0), (2, 180.0)]);
 }
 
 #[test]
@@ -485,4 +496,85 @@ fn the_words_of_a_program_that_recorded_itself_are_not_those_of_a_run_inside() {
     assert_eq!(marks(&job), 1, "`nilo mark` in a job is for all of it");
     job.description.mode = nilo_sample::RunMode::Python;
     assert_eq!(marks(&job), 0);
+}
+
+#[test]
+fn a_cgroup_is_the_runs_own_where_nobody_else_of_the_job_was_there() {
+    let mut job = sweep();
+    let row = CgroupRow {
+        owned: 1.0,
+        ..CgroupRow::by_name(|_| 0.0)
+    };
+    let cgroup = table(TableSpec::cgroup("/job"), &[(0, row), (3, row)]);
+    job.tables.push(cgroup);
+    let owned = |job: &Recording, run: &Recording, writers: &[ProcessId]| -> Vec<f64> {
+        let part = part_of_job(run, job, writers);
+        let cgroup = part.tables.last().unwrap();
+        let series = cgroup.series("owned").unwrap();
+        series.present().map(|(_, value)| value).collect()
+    };
+    let first = run(2, Some(4));
+    assert_eq!(owned(&job, &first, &[id(2)]), [0.0, 0.0], "the shell");
+    assert_eq!(owned(&job, &first, &[id(1)]), [1.0, 1.0]);
+    // What ended before a run and what began after it were not there.
+    job.events.retain(
+        |it| !matches!(it.event, Event::ProcessStarted { id: started, .. } if started == id(1)),
+    );
+    assert_eq!(owned(&job, &first, &[id(2)]), [1.0, 1.0]);
+    assert_eq!(owned(&job, &run(6, None), &[id(4)]), [1.0]);
+    // The shell's child was seen on the run's first tick and later.
+    job.events.insert(0, started(3, 9, 0));
+    assert_eq!(owned(&job, &first, &[id(2)]), [0.0, 0.0]);
+}
+
+#[test]
+fn a_run_between_two_samples_has_the_levels_that_its_process_told() {
+    let job = sweep();
+    let mut brief = run(6, Some(7));
+    brief.description.started_monotonic_nanos += SECOND / 4;
+    brief.description.ending.as_mut().unwrap().time_nanos = SECOND / 2;
+    (
+        brief.description.recorder_pid,
+        brief.description.recorder_start_ticks,
+    ) = (4, 40);
+    let told = |time_nanos, resident_bytes| TimedEvent {
+        time_nanos,
+        event: Event::HighWater {
+            id: id(4),
+            rss_bytes: 900,
+            resident_bytes,
+        },
+    };
+    let levels = |run: &Recording| {
+        let part = part_of_job(run, &job, &[id(4)]);
+        let tree = part.tables.into_iter();
+        let tree = tree.filter(|table| table.spec.subject == Subject::Tree);
+        let rows = tree.flat_map(|tree| {
+            tree.times
+                .clone()
+                .into_iter()
+                .zip(tree.rows().collect::<Vec<TreeRow>>())
+        });
+        rows.map(|(time, row)| (time, row.memory_bytes, row.processes))
+            .collect::<Vec<_>>()
+    };
+    brief.events = vec![told(1, None)];
+    assert_eq!(levels(&brief), [], "as earlier versions told it");
+    brief.events = vec![told(1, Some(300)), told(SECOND / 2, Some(280))];
+    assert_eq!(levels(&brief), [(1, 300.0, 1.0), (SECOND / 2, 280.0, 1.0)]);
+    // Where the job's samples are lost, nobody knows what was between the two.
+    let mut damaged = sweep();
+    damaged.tables.clear();
+    let has_levels = |job: &Recording| {
+        let part = part_of_job(&brief, job, &[id(4)]);
+        let mut tables = part.tables.iter();
+        tables.any(|table| table.spec.subject == Subject::Tree)
+    };
+    assert!(has_levels(&damaged), "a job too short for a sample");
+    damaged.damage.push("not a run file".to_owned());
+    assert!(!has_levels(&damaged));
+    // Where the job was sampled, that counts.
+    brief.description.ending = None;
+    assert_eq!(levels(&brief).len(), 1);
+    assert_eq!(levels(&brief)[0].1, 300.0);
 }

@@ -34,6 +34,10 @@ impl CommitWord {
         CommitWord::new(KIND_ROW, flags, row_body_len(columns, has_step))
     }
 
+    pub(crate) fn is_row(self) -> bool {
+        self.kind() == KIND_ROW
+    }
+
     fn kind(self) -> u8 {
         (self.0 >> 20) as u8
     }

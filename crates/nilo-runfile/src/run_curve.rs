@@ -1,8 +1,11 @@
 //! The memory curve of a run inside a job, from what the job recorded of its processes.
 
+use std::collections::BTreeMap;
+
 use nilo_sample::rows::TreeRow;
 use nilo_sample::{
-    ABSENT, ProcessId, RecordedTable, Recording, Subject, TableSpec, TypedRow, is_absent,
+    ABSENT, Event, ProcessId, RecordedTable, Recording, Subject, TableSpec, TimedEvent, TypedRow,
+    is_absent,
 };
 
 use crate::part_of_job::TimeWindow;
@@ -13,6 +16,8 @@ struct ProcessCursor<'a> {
     times: &'a [u64],
     memory: &'a [f64],
     rss: &'a [f64],
+    /// What it holds in distinct pages; older recordings have its resident memory alone.
+    held: &'a [f64],
     cpu: &'a [f64],
     ended_nanos: u64,
     /// From here on a rise of its high-water mark happened in the run's time.
@@ -62,8 +67,9 @@ impl SummedLevel {
         let mut added_by_younger = 0.0;
         for cursor in cursors.iter().rev().filter(|it| it.is_alive(time)) {
             let rss = cursor.value(cursor.rss);
-            level.memory = f64::max(level.memory, added_by_younger + rss);
-            added_by_younger += cursor.value(cursor.memory).min(rss);
+            let held = cursor.value(cursor.held);
+            level.memory = f64::max(level.memory, added_by_younger + held);
+            added_by_younger += cursor.value(cursor.memory).min(held);
             level.rss += rss;
             level.alive += 1.0;
             level.marks_known &= cursor.marks_count_from <= time;
@@ -128,6 +134,46 @@ pub(crate) fn curve(
     (!curve.times.is_empty()).then_some(curve)
 }
 
+/// The curve of a run that lies between two samples of its job: what its processes held as they began and left it, by their own word.
+/// What several of them share is not known, so it is that of the largest.
+pub(crate) fn told_levels(events: &[TimedEvent]) -> Option<RecordedTable> {
+    let mut told: Vec<(u64, ProcessId, u64)> = events
+        .iter()
+        .filter_map(|timed| match timed.event {
+            Event::HighWater {
+                id,
+                resident_bytes: Some(bytes),
+                ..
+            } => Some((timed.time_nanos, id, bytes)),
+            _ => None,
+        })
+        .collect();
+    told.sort_by_key(|(time, _, _)| *time);
+    let spec = TableSpec::tree();
+    let mut curve = RecordedTable {
+        columns: vec![Vec::new(); spec.columns.len()],
+        spec,
+        writer: String::new(),
+        times: Vec::new(),
+        steps: Vec::new(),
+    };
+    let mut latest: BTreeMap<ProcessId, u64> = BTreeMap::new();
+    for (time, id, bytes) in told {
+        latest.insert(id, bytes);
+        let largest = latest.values().max().copied().unwrap_or(bytes);
+        let row = TreeRow {
+            memory_bytes: largest as f64,
+            processes: latest.len() as f64,
+            ..TreeRow::ABSENT
+        };
+        curve.times.push(time);
+        for (column, value) in curve.columns.iter_mut().zip(row.values()) {
+            column.push(value);
+        }
+    }
+    (!curve.times.is_empty()).then_some(curve)
+}
+
 /// The run's processes, the oldest first as the recorder shares pages out.
 fn cursors<'a>(
     job: &'a Recording,
@@ -143,10 +189,14 @@ fn cursors<'a>(
         let Subject::Process(id) = table.spec.subject else {
             return None;
         };
+        let rss = column(table, "rss_bytes");
+        let distinct = column(table, "distinct_bytes");
+        let is_known = distinct.iter().any(|bytes| !is_absent(*bytes));
         let cursor = || ProcessCursor {
             times: &table.times,
             memory: column(table, "memory_bytes"),
-            rss: column(table, "rss_bytes"),
+            rss,
+            held: if is_known { distinct } else { rss },
             cpu: column(table, "cpu_nanos"),
             ended_nanos: processes.end_of(&id),
             marks_count_from: marks_count_from(job, processes, id, window),

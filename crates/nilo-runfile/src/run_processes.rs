@@ -15,16 +15,26 @@ struct ProcessLifetime {
     parent: Option<ProcessId>,
 }
 
+impl ProcessLifetime {
+    fn lasted_beyond(&self, from: u64, first_tick: Option<u64>) -> bool {
+        let tick = first_tick.unwrap_or(from);
+        self.started_nanos >= from || self.ended_nanos.is_none_or(|ended| ended > tick)
+    }
+}
+
 /// The processes of a run, on the job's axis.
 #[derive(Debug)]
 pub(crate) struct RunProcesses<'a> {
     writers: &'a [RunWriterProcess],
     lives: BTreeMap<ProcessId, ProcessLifetime>,
+    /// The other processes of the job.
+    others: BTreeMap<ProcessId, ProcessLifetime>,
 }
 
 impl<'a> RunProcesses<'a> {
     pub(crate) fn find(job: &Recording, writers: &'a [RunWriterProcess]) -> RunProcesses<'a> {
         let mut lives: BTreeMap<ProcessId, ProcessLifetime> = BTreeMap::new();
+        let mut others = BTreeMap::new();
         // Who has a PID at the time; processes start after their parents.
         let mut holders: HashMap<u32, ProcessId> = HashMap::new();
         for timed in &job.events {
@@ -32,25 +42,29 @@ impl<'a> RunProcesses<'a> {
                 Event::ProcessStarted { id, info } => {
                     let parent = holders.get(&info.parent).copied();
                     let parent = parent.filter(|it| lives.contains_key(it));
-                    if is_writer(writers, id) || parent.is_some() {
-                        let life = ProcessLifetime {
-                            started_nanos: timed.time_nanos,
-                            ended_nanos: None,
-                            parent,
-                        };
-                        lives.insert(*id, life);
-                    }
+                    let is_of_run = is_writer(writers, id) || parent.is_some();
+                    let life = ProcessLifetime {
+                        started_nanos: timed.time_nanos,
+                        ended_nanos: None,
+                        parent,
+                    };
+                    let side = if is_of_run { &mut lives } else { &mut others };
+                    side.insert(*id, life);
                     holders.insert(id.pid, *id);
                 }
                 Event::ProcessEnded { id, .. } => {
-                    if let Some(life) = lives.get_mut(id) {
+                    if let Some(life) = lives.get_mut(id).or_else(|| others.get_mut(id)) {
                         life.ended_nanos = Some(timed.time_nanos);
                     }
                 }
                 _ => {}
             }
         }
-        RunProcesses { writers, lives }
+        RunProcesses {
+            writers,
+            lives,
+            others,
+        }
     }
 
     pub(crate) fn contains(&self, id: &ProcessId) -> bool {
@@ -110,12 +124,15 @@ impl<'a> RunProcesses<'a> {
     /// The end of a process is seen on the tick after it: one that was gone by the run's first tick may have ended before the run began.
     /// Those that wrote to the run were there.
     pub(crate) fn was_there(&self, id: &ProcessId, from: u64, first_tick: Option<u64>) -> bool {
-        self.lives.get(id).is_some_and(|life| {
-            let outlived = |tick| life.ended_nanos.is_none_or(|ended| ended > tick);
-            is_writer(self.writers, id)
-                || life.started_nanos >= from
-                || outlived(first_tick.unwrap_or(from))
-        })
+        self.lives
+            .get(id)
+            .is_some_and(|life| is_writer(self.writers, id) || life.lasted_beyond(from, first_tick))
+    }
+
+    /// Whether nobody else of the job was there in that time, which ended at `to`.
+    pub(crate) fn were_alone(&self, from: u64, to: u64, first_tick: Option<u64>) -> bool {
+        let mut others = self.others.values().filter(|it| it.started_nanos <= to);
+        !others.any(|life| life.lasted_beyond(from, first_tick))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -186,6 +186,28 @@ impl Segment {
         self.dropped_rows += rows;
         // When even this fails, the count lives on in memory and in the next `Lost` event.
         let _ = self.set_in_header(DROPPED_ROWS_AT, self.dropped_rows);
+    }
+
+    /// Whether the file was deleted: what is written to it is gone with its last handle.
+    pub(crate) fn has_no_name(&self) -> bool {
+        self.file.metadata().is_ok_and(|told| told.nlink() == 0)
+    }
+
+    /// How many rows were appended since so many bytes were used.
+    pub(crate) fn rows_since(&self, used: u64) -> u64 {
+        let from = used.max(HEADER_LEN as u64);
+        let mut records = vec![0; (self.used as u64).saturating_sub(from) as usize];
+        if self.file.read_exact_at(&mut records, from).is_err() {
+            return 0;
+        }
+        let mut rest = records.as_slice();
+        let mut rows = 0;
+        while rest.len() >= HEAD_LEN {
+            let word = CommitWord(crate::header::u32_at(rest, 0));
+            rows += u64::from(word.is_row());
+            rest = rest.get(word.record_len()..).unwrap_or_default();
+        }
+        rows
     }
 
     /// Sets a number of the header that is outside of its checksum.

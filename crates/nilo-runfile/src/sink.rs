@@ -185,11 +185,11 @@ mod tests {
         let at = |millis: u64| started_nanos + millis * 1_000_000;
         let first = sink.define(&process(1));
         let phase = sink.define(&TableSpec::phase("forward"));
-        sink.append(first, at(1), None, &[1.0, 2.0, 3.0, 8.0]);
+        sink.append(first, at(1), None, &[1.0, 2.0, 3.0, 8.0, 1.0]);
         sink.append(phase, at(2), Some(7), &[0.5]);
         sink.forget(first);
         let second = sink.define(&process(2));
-        sink.append(second, at(3), None, &[4.0, 5.0, 6.0, 9.0]);
+        sink.append(second, at(3), None, &[4.0, 5.0, 6.0, 9.0, 4.0]);
         let text = "epoch 1".to_owned();
         sink.event(at(4), &Event::Mark { text });
     }

@@ -14,6 +14,7 @@ use crate::attachments::{AttachmentState, check_attachments};
 use crate::axis::TimeAxis;
 use crate::blocks::{collect_block, list_blocks};
 use crate::collect::{Collector, Tally};
+use crate::contradicted_end::contradicted_end;
 use crate::error::RunfileError;
 use crate::family::RUNS;
 use crate::header::{ClockPair, HeaderFault, Magic, SegmentHeader};
@@ -22,9 +23,10 @@ use crate::known_streams::{segments_known, streams_told};
 use crate::load::{
     StreamParts, Tail, had_header, is_unborn, missing_segments, open_with_header, read_segment,
 };
-use crate::names::{self, DERIVED_ENDING, FileName, RANKS_BEGINNING};
+use crate::names::{
+    self, DERIVED_ENDING, FIRST_PROGRAM, FileName, RANKS_BEGINNING, SEVERAL_PROGRAMS,
+};
 use crate::scan::AtBadBytes;
-use crate::told_end::contradicted_end;
 
 /// The state of a run's files.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
@@ -194,6 +196,8 @@ fn is_beside_the_recording(name: &str) -> bool {
     name == ATTACHMENTS
         || name == RUNS
         || name.starts_with(RANKS_BEGINNING)
+        || name == FIRST_PROGRAM
+        || name == SEVERAL_PROGRAMS
         || name.ends_with(DERIVED_ENDING)
 }
 

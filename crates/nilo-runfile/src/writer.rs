@@ -4,6 +4,7 @@
 //! Its slow work (syncing, compacting) is done by the thread in `housekeeping.rs`, which starts with the first such work.
 
 mod attachments;
+mod deleted_folder;
 mod losses;
 mod next_segment;
 mod stacks;
@@ -24,6 +25,8 @@ use crate::options::{WriteMode, WriterOptions};
 use crate::record::{self, CommitWord, MAX_BODY_LEN};
 use crate::segment::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, Segment};
 use crate::written_stacks::WrittenStacks;
+use deleted_folder::{FolderLook, LOOK_NANOS};
+use losses::NoRoom;
 use next_segment::DelayedSegment;
 
 /// A last segment smaller than this stays as it is: compressing it would cost a short run more time than it saves space.
@@ -88,8 +91,14 @@ pub struct RunWriter {
     dropped_reason: Option<String>,
     retry_at_nanos: u64,
     sealed_bytes: u64,
-    /// From this time on there is something to sync.
+    /// From this time on there is something to do beside the rows: to sync, or to look for the folder.
     wake_at_nanos: u64,
+    /// From this time on there is something to sync.
+    sync_at_nanos: u64,
+    /// Up to where the stream was when its folder was last seen.
+    last_look: FolderLook,
+    /// Rows that were stored after that, in a folder that was gone by then.
+    lost_with_folder: u64,
     housekeeper: Housekeeper,
     /// The segment that was compacted because the disk was full.
     compacted_when_full: Option<u32>,
@@ -120,7 +129,7 @@ impl RunWriter {
         let identity = Identity::of_this_process();
         let (name, segment) = first_segment(run_dir, role, identity, &options, &mut mapped)?;
         let now = clock::monotonic_nanos();
-        let wake_at_nanos = options.sync_every.map_or(u64::MAX, |every| {
+        let sync_at_nanos = options.sync_every.map_or(u64::MAX, |every| {
             now.saturating_add(u64::try_from(every.as_nanos()).unwrap_or(u64::MAX))
         });
         let housekeeper = Housekeeper::new(run_dir, &name, &options);
@@ -144,7 +153,10 @@ impl RunWriter {
             dropped_reason: None,
             retry_at_nanos: 0,
             sealed_bytes: 0,
-            wake_at_nanos,
+            wake_at_nanos: sync_at_nanos.min(now.saturating_add(LOOK_NANOS)),
+            sync_at_nanos,
+            last_look: FolderLook::default(),
+            lost_with_folder: 0,
             housekeeper,
             compacted_when_full: None,
             awaited: None,
@@ -339,37 +351,72 @@ impl RunWriter {
         drop(self);
     }
 
-    /// Sees to it that something fits, and tells of earlier losses first.
-    /// It takes `len` bytes in the present segment and `fresh_len` in an empty one, which holds no declarations.
-    /// `false`: the row was dropped and counted.
+    /// Stores an event that nobody waits for; where there is no room for it, nothing that was logged is lost, and nothing is counted.
+    pub fn event_if_room(&mut self, time_nanos: u64, event: &Event) -> bool {
+        let record = serde_json::to_vec(event)
+            .ok()
+            .and_then(|json| record::encode_event(time_nanos, &json));
+        let Some(record) = record else {
+            return false;
+        };
+        let room = self.find_room(time_nanos, record.len(), |_| record.len());
+        let segment = self.segment.as_mut().filter(|_| room.is_ok());
+        segment.is_some_and(|segment| segment.append_record(&record).is_ok())
+    }
+
+    /// Sees to it that something fits, as `find_room`. `false`: the row was dropped and counted.
     fn prepare(
         &mut self,
         time_nanos: u64,
         fresh_len: usize,
         len: impl Fn(&Segment) -> usize,
     ) -> bool {
+        match self.find_room(time_nanos, fresh_len, len) {
+            Ok(()) => true,
+            Err(NoRoom::AsBefore) => self.drop_row_again(),
+            Err(NoRoom::IsFork) => {
+                self.drop_row("this process is a fork of the one that opened the writer")
+            }
+            Err(NoRoom::Failed(error)) => self.fail(&error),
+        }
+    }
+
+    /// Tells of earlier losses first, then finds room for something:
+    /// it takes `len` bytes in the present segment and `fresh_len` in an empty one, which holds no declarations.
+    fn find_room(
+        &mut self,
+        time_nanos: u64,
+        fresh_len: usize,
+        len: impl Fn(&Segment) -> usize,
+    ) -> Result<(), NoRoom> {
         if !self.generation.is_current() {
-            return self.drop_row("this process is a fork of the one that opened the writer");
+            return Err(NoRoom::IsFork);
         }
         if time_nanos >= self.wake_at_nanos {
-            self.wake_at_nanos = u64::MAX;
-            self.housekeeper.start();
+            self.wake(time_nanos);
         }
         if self.unreported > 0 {
             let is_too_early = clock::monotonic_nanos() < self.retry_at_nanos;
             if is_too_early || !self.report_losses(time_nanos, SegmentSpace::Usual) {
-                return self.drop_row_again();
+                return Err(NoRoom::AsBefore);
             }
         }
         if let Some(segment) = &self.segment
             && len(segment) <= segment.room()
         {
-            return true;
+            return Ok(());
         }
-        match self.next_segment(fresh_len) {
-            Ok(()) => true,
-            Err(error) => self.fail(&error),
+        self.next_segment(fresh_len).map_err(NoRoom::Failed)
+    }
+
+    fn wake(&mut self, time_nanos: u64) {
+        if time_nanos >= self.sync_at_nanos {
+            self.sync_at_nanos = u64::MAX;
+            self.housekeeper.start();
         }
+        self.look_for_folder();
+        let next_look = time_nanos.saturating_add(LOOK_NANOS);
+        self.wake_at_nanos = self.sync_at_nanos.min(next_look);
     }
 
     /// Appends a record, in the next segment where this one is full.

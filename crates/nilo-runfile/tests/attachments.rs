@@ -283,7 +283,13 @@ fn verification_leaves_out_what_is_no_file_of_the_recording() {
         .unwrap();
     let before = scratch.run.verify().unwrap();
     std::fs::create_dir(scratch.run.path().join("runs")).unwrap();
-    std::fs::write(scratch.run.path().join(".ranks-0123456789abcdef"), "x").unwrap();
+    for name in [
+        ".ranks-0123456789abcdef",
+        ".first-program",
+        ".several-programs",
+    ] {
+        std::fs::write(scratch.run.path().join(name), "x").unwrap();
+    }
     assert_eq!(scratch.run.verify().unwrap(), before);
     std::fs::write(scratch.run.path().join("notes.txt"), "mine").unwrap();
     let found = scratch.run.verify().unwrap();

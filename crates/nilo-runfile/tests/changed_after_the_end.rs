@@ -30,6 +30,7 @@ fn end(scratch: &Scratch, exit_code: Option<i32>, signal: Option<i32>) {
         left_running: Vec::new(),
         recorder_death: None,
         lost_rank: None,
+        gpu_out_of_memory: None,
     });
     scratch.run.write_description(&description).unwrap();
 }

@@ -210,6 +210,7 @@ fn what_a_program_closed_itself_has_no_torn_tail() {
             left_running: vec![],
             recorder_death: None,
             lost_rank: None,
+            gpu_out_of_memory: None,
         });
         change(&mut description);
         scratch.run.write_description(&description).unwrap();
@@ -326,6 +327,7 @@ fn ended(scratch: &Scratch) {
         left_running: Vec::new(),
         recorder_death: None,
         lost_rank: None,
+        gpu_out_of_memory: None,
     });
     scratch.run.write_description(&description).unwrap();
 }

@@ -171,9 +171,13 @@ fn the_last_event_and_the_losses_fit_on_a_full_disk() {
         signal: None,
         peak_bytes: Some(u64::MAX),
     };
-    assert!(writer.last_event(monotonic_nanos(), &ended));
     let dropped = writer.dropped();
     assert!(dropped > 0);
+    // What nobody logged is no loss.
+    assert!(!writer.event_if_room(monotonic_nanos(), &ended));
+    assert_eq!(writer.dropped(), dropped);
+    assert!(writer.last_event(monotonic_nanos(), &ended));
+    assert_eq!(writer.dropped(), dropped);
     writer.close();
     let recording = run.load().unwrap();
     assert_eq!(recording.damage, Vec::<String>::new());
@@ -258,6 +262,7 @@ fn the_description_is_replaced_without_a_free_inode() {
             left_running: Vec::new(),
             recorder_death: None,
             lost_rank: None,
+            gpu_out_of_memory: None,
         });
         run.write_description(&described).unwrap();
         assert_eq!(run.describe().unwrap(), described);
@@ -308,4 +313,19 @@ fn an_attachment_that_does_not_fit_leaves_nothing_and_recording_goes_on() {
     assert_eq!(run.attachments().unwrap().len(), 1);
     assert_eq!(writer.dropped(), 0);
     assert!(run.verify().unwrap().ok);
+}
+
+#[test]
+fn a_run_that_cannot_be_described_leaves_no_folder() {
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
+    let runs = disk.path.join(".nilo");
+    std::fs::create_dir(&runs).unwrap();
+    // Folders take no blocks of a tmpfs, so one can be made when there is none left.
+    std::fs::write(disk.path.join("ballast"), vec![1; 2 << 20]).unwrap_err();
+    RunFolder::create(&runs, &description(0)).unwrap_err();
+    let left = std::fs::read_dir(&runs).unwrap().flatten();
+    let folders: Vec<_> = left.filter(|it| it.path().is_dir()).collect();
+    assert!(folders.is_empty(), "{folders:?}");
 }

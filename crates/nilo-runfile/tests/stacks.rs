@@ -273,7 +273,8 @@ fn a_metric_that_is_called_like_the_column_is_left_alone() {
 #[test]
 fn the_single_run_of_a_job_brings_its_stacks_along() {
     let scratch = Scratch::new();
-    let mut outer = RunWriter::create(scratch.run.path(), "w", WriterOptions::default()).unwrap();
+    let job = scratch.run.path();
+    let mut outer = RunWriter::create(job, "recorder", WriterOptions::default()).unwrap();
     write_rows(&mut outer, scratch.start, 0..20);
     let description = support::description(scratch.start);
     let access = nilo_runfile::Access::Private;

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use nilo_recorder::alerts::{AlertRules, RulesError, check_webhook, signal_number};
 use nilo_sample::units::{parse_duration, to_secs};
 use serde::Deserialize;
+use thiserror::Error;
 
+/// The time between samples where nobody asked for another.
+pub const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 /// The shortest interval: below it the reading itself is what one would see.
 const SHORTEST_NANOS: u64 = 1_000_000;
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
@@ -27,6 +30,8 @@ pub struct Settings {
     pub keep_secrets: Option<bool>,
     /// Let others read the run folders, as the umask allows.
     pub shared: Option<bool>,
+    /// Whether Python programs below `nilo run` load the hooks.
+    pub hooks: Option<bool>,
     /// What to alert of, and whom.
     #[serde(default)]
     pub alerts: AlertTable,
@@ -95,6 +100,23 @@ pub(crate) struct WrongSetting {
     pub(crate) what: String,
 }
 
+/// A variable of the environment that has to say yes or no, and says neither.
+#[derive(Debug, Error)]
+#[error("{variable} is {text:?}; it must be 1 or 0")]
+pub struct UnknownWord {
+    variable: &'static str,
+    text: String,
+}
+
+/// What a word says. The hooks in a job know the same words for no.
+fn yes_or_no(text: &str) -> Option<bool> {
+    match text {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
 impl Settings {
     /// Refuses what cannot be meant so.
     pub(crate) fn check(&self) -> Result<(), WrongSetting> {
@@ -108,6 +130,19 @@ impl Settings {
             key,
             what: format!("[alerts] {error}"),
         })
+    }
+
+    /// Whether Python programs load the hooks: the user says it by `NILO_HOOKS`, and otherwise here.
+    pub fn wants_hooks(&self) -> Result<bool, UnknownWord> {
+        let said = std::env::var_os("NILO_HOOKS").unwrap_or_default();
+        let said = said.to_string_lossy();
+        match &*said {
+            "" => Ok(self.hooks.unwrap_or(true)),
+            text => yes_or_no(text).ok_or_else(|| UnknownWord {
+                variable: "NILO_HOOKS",
+                text: text.to_owned(),
+            }),
+        }
     }
 
     /// Whether neither live line nor summary is wanted.
@@ -133,6 +168,7 @@ impl Settings {
             quiet: self.quiet.or(others.quiet),
             keep_secrets: self.keep_secrets.or(others.keep_secrets),
             shared: self.shared.or(others.shared),
+            hooks: self.hooks.or(others.hooks),
             alerts: AlertTable {
                 memory_warning: own.memory_warning.or(other.memory_warning),
                 memory_critical: own.memory_critical.or(other.memory_critical),

@@ -14,6 +14,8 @@ mod file;
 mod load;
 
 pub use approvals::Approvals;
-pub use contents::{AlertTable, KNOWN_ALERTS, Settings, parse_interval};
+pub use contents::{
+    AlertTable, DEFAULT_INTERVAL_NANOS, KNOWN_ALERTS, Settings, UnknownWord, parse_interval,
+};
 pub use file::{SettingsFile, UntrustedFile, read_found, read_linked_root};
 pub use load::{Loaded, NOTICE_GIVEN, SettingsError, default_root, load, nearest, parse};

@@ -14,6 +14,8 @@ use crate::file::{FileOrigin, SettingsFile, UntrustedFile, read, read_found, rea
 
 /// The name that is searched for.
 const FILE_NAME: &str = "nilo.toml";
+/// All known settings of a table fit behind the name of an unknown one.
+const LONGEST_REASON_CHARS: usize = 400;
 
 /// The variable with the notice that a process above this one has given already: each process of a job would repeat it.
 pub const NOTICE_GIVEN: &str = "NILO_NOTICE_GIVEN";
@@ -43,7 +45,7 @@ impl SettingsError {
         if self.what.contains("[alerts]") {
             KNOWN_ALERTS
         } else {
-            "known settings: dir = \"runs\", interval = 0.1, quiet = true, keep_secrets = true, shared = true, [alerts]"
+            "known settings: dir = \"runs\", interval = 0.1, quiet = true, keep_secrets = true, shared = true, hooks = false, [alerts]"
         }
     }
 }
@@ -147,8 +149,7 @@ fn parse_or_notice(file: &SettingsFile, notice: &mut Option<String>) -> Option<S
 pub fn parse(file: &SettingsFile) -> Result<Settings, SettingsError> {
     let wrong = |what: String| SettingsError {
         path: file.path.clone(),
-        // What the parser quotes comes from the file.
-        what: printable(&what),
+        what: one_line(&what),
     };
     let text = std::str::from_utf8(&file.bytes)
         .map_err(|error| wrong(format!("not UTF-8 after byte {}", error.valid_up_to())))?;
@@ -200,6 +201,15 @@ fn own_file() -> Option<PathBuf> {
 fn named_file() -> Option<PathBuf> {
     let name = std::env::var_os("NILO_CONFIG")?;
     (!name.is_empty()).then(|| PathBuf::from(name))
+}
+
+/// What the parser quotes comes from the file, and may be all of it.
+fn one_line(what: &str) -> String {
+    let mut line: String = printable(what).chars().take(LONGEST_REASON_CHARS).collect();
+    if what.chars().count() > LONGEST_REASON_CHARS {
+        line.push('…');
+    }
+    line
 }
 
 fn about_ignored(path: &Path, why: impl Display) -> String {

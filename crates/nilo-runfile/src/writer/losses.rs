@@ -10,6 +10,17 @@ use crate::record;
 
 /// How long a full disk is left alone before the next try.
 const RETRY_NANOS: u64 = 1_000_000_000;
+/// Why rows are lost once the run's folder is gone.
+const FOLDER_DELETED: &str = "the folder of the run was deleted";
+
+/// Why there is no room for a record.
+pub(super) enum NoRoom {
+    /// Records are being lost, and it is too early to try again.
+    AsBefore,
+    /// This process is a fork of the one that opened the writer.
+    IsFork,
+    Failed(io::Error),
+}
 
 impl RunWriter {
     /// Rows and events that could not be stored.
@@ -26,6 +37,11 @@ impl RunWriter {
     /// Why the last of them could not be stored.
     pub fn dropped_reason(&self) -> Option<&str> {
         self.dropped_reason.as_deref()
+    }
+
+    /// Whether rows are lost because the run's folder is gone: nothing of the stream can be read any more.
+    pub fn has_lost_its_folder(&self) -> bool {
+        self.dropped_reason.as_deref() == Some(FOLDER_DELETED)
     }
 
     /// Writes the `Lost` event for what was dropped.
@@ -52,11 +68,18 @@ impl RunWriter {
         }
     }
 
+    pub(super) fn note_deleted_folder(&mut self) {
+        self.retry_at_nanos = clock::monotonic_nanos().saturating_add(RETRY_NANOS);
+        self.dropped_reason = Some(FOLDER_DELETED.to_owned());
+    }
+
     pub(super) fn note_failure(&mut self, error: &io::Error) {
         self.retry_at_nanos = clock::monotonic_nanos().saturating_add(RETRY_NANOS);
         self.dropped_reason = Some(match error.kind() {
             io::ErrorKind::StorageFull => "disk full".to_owned(),
             io::ErrorKind::QuotaExceeded => "disk quota exceeded".to_owned(),
+            // Looked at here, when a new file could not be made, and at no row.
+            io::ErrorKind::NotFound if !self.folder.exists() => FOLDER_DELETED.to_owned(),
             _ => error.to_string(),
         });
     }

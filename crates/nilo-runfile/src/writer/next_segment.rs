@@ -11,10 +11,10 @@ use crate::segment::{MIN_SEGMENT_BYTES, RESERVED_BYTES, Segment};
 /// A disk that has no room for a segment of this size is as good as full: earlier segments are compacted at once.
 const LEAST_UNCOMPACTED_BYTES: u64 = 1 << 20;
 
-/// A segment that could not be opened after the one before it became a block.
+/// A segment that could not be opened after the one before it became a block, or was deleted.
 pub(super) struct DelayedSegment {
-    number: u32,
-    capacity: u64,
+    pub(super) number: u32,
+    pub(super) capacity: u64,
     pub(super) dropped_rows: u64,
 }
 
