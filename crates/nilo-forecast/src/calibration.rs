@@ -28,6 +28,19 @@ pub(crate) fn confidence(likelihood: f64) -> f64 {
 /// A likelihood from here on is right more often than not, with a margin for alarms that end somebody's sleep.
 pub(crate) const ALARM_FROM: f64 = 0.55;
 
+/// What has not raised an alarm is told with less confidence than any alarm, by this much at least.
+const BELOW_ALARMS: f64 = 0.01;
+
+/// The confidence that is told with a level: an alarm that stands has at least the confidence that raises one, and everything else less.
+/// A single judgement may say otherwise; alarms are raised and cleared by several.
+pub(crate) fn told_confidence(likelihood: f64, is_alarm: bool) -> f64 {
+    let least_of_alarms = confidence(ALARM_FROM);
+    match is_alarm {
+        true => confidence(likelihood).max(least_of_alarms),
+        false => confidence(likelihood).min(least_of_alarms - BELOW_ALARMS),
+    }
+}
+
 /// Lines run a little late: noise reaches the limit before they do.
 const EARLY: f64 = 0.94;
 /// Nothing is so near that it could not take this share of the time that it has lasted.

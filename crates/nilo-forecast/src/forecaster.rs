@@ -1,12 +1,11 @@
 //! Puts readings in, gives a forecast out. Cost and memory are bounded, however long the series is.
 
-use super::calibration::confidence;
+use super::calibration::told_confidence;
 use super::envelope::Envelope;
 use super::gate::Gate;
 use super::growth::{
     Growth, GrowthKind, LOADING_SECS, growth, is_too_young, may_be_loading, paused_growth,
 };
-use super::leak_ahead::leak_ahead;
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
 use super::stairs::StairsFinder;
@@ -44,7 +43,7 @@ pub struct Forecaster {
     pub(super) need: LevelHistory,
     /// What the allocator keeps, where that is more.
     pub(super) cache: Option<LevelHistory>,
-    pub(super) children: Option<Envelope>,
+    pub(super) children: Option<LevelHistory>,
     pub(super) own: Option<LevelHistory>,
     pub(super) swap: Option<LevelHistory>,
     pub(super) files: Envelope,
@@ -119,7 +118,7 @@ impl Forecaster {
         if let Some(children) = reading.children_bytes {
             self.children
                 .get_or_insert_default()
-                .put(secs, children, interval);
+                .put(secs, children, limit, interval);
         }
         if let Some(own) = reading.own_bytes {
             self.own
@@ -155,20 +154,7 @@ impl Forecaster {
         &self.forecast
     }
 
-    /// The newest judgement with the growth that lasts: as [`Forecaster::forecast`], and sure of leaks that lead to the limit. It costs more.
-    pub fn forecast_with_growth(&self) -> Forecast {
-        let least_bytes = self
-            .last
-            .limit()
-            .map_or(0.0, |limit| LEAST_GROWTH_SHARE * limit);
-        leak_ahead(
-            &self.forecast,
-            self.growth(least_bytes).as_ref(),
-            &self.last,
-        )
-    }
-
-    /// Readings that made no sense.
+    /// Readings that were rejected.
     pub fn ignored(&self) -> u64 {
         self.ignored
     }
@@ -308,7 +294,7 @@ impl Forecaster {
             return quiet;
         }
         self.is_leak_alarm = alarm && (course.is_leak || was_leak_alarm && course.dangerous);
-        let confidence = confidence(course.likelihood);
+        let confidence = told_confidence(course.likelihood, alarm);
         let level = match course.times.expected {
             secs if alarm && secs <= CRITICAL_SECS => RiskLevel::Critical,
             _ if alarm => RiskLevel::High,

@@ -81,14 +81,14 @@ const SUDDEN: f64 = 3.0;
 const DYING: f64 = 0.5;
 /// Pairs of buckets agree on the direction of a leak this far.
 const LEAK_TAU: f64 = 0.75;
-/// The first two thirds of a leak foretell the last at least this well.
+/// The first two thirds of a leak predict the last at least this well.
 const LEAK_SKILL: f64 = 0.3;
 /// Slopes within this range of factors are those of one leak.
 pub(super) const SAME_PACE: std::ops::Range<f64> = 0.6..1.6;
 /// What a forecast rests on is more even than that: halves differ by no more than this, the newest quarter goes on like the rest ...
 const EVEN: std::ops::Range<f64> = 0.75..1.7;
 const GOING_ON: std::ops::Range<f64> = 0.5..2.0;
-/// ... its points lie within this share of the growth around the line, and its first two thirds foretell the last this well.
+/// ... its points lie within this share of the growth around the line, and its first two thirds predict the last this well.
 const STRAIGHT: f64 = 0.05;
 /// In regular steps, within this share.
 const STRAIGHT_IN_STEPS: f64 = 0.08;
@@ -105,7 +105,7 @@ const YOUNGEST_SECS: f64 = 10.0;
 const FEWEST_STEPS: f64 = 50.0;
 
 /// Programs load for up to this long before their first steps.
-pub(crate) const LOADING_SECS: f64 = 60.0;
+pub const LOADING_SECS: f64 = 60.0;
 
 /// Whether a program is too young for any verdict.
 pub(crate) fn is_too_young(track: &LevelHistory, steps: f64) -> bool {

@@ -1,6 +1,6 @@
 //! A leak and a limit are a forecast: whoever calls a growth a leak also says when it reaches the limit.
 
-use super::calibration::{Spread, confidence, times};
+use super::calibration::{Spread, times, told_confidence};
 use super::forecaster::MODERATE_SECS;
 use super::growth::{Growth, GrowthKind, SAME_PACE};
 use super::reading::Reading;
@@ -51,7 +51,10 @@ pub fn leak_ahead(forecast: &Forecast, growth: Option<&Growth>, reading: &Readin
         seconds_low: Some(times.low),
         seconds_high: Some(times.high),
         // What has lasted for some time lasts as long again with even odds.
-        confidence: confidence(leak.lasted_secs / (leak.lasted_secs + secs).max(1e-9)),
+        confidence: told_confidence(
+            leak.lasted_secs / (leak.lasted_secs + secs).max(1e-9),
+            false,
+        ),
         cause: Some(Cause::Leak),
         bytes_per_sec: Some(leak.bytes_per_sec),
         lasted_secs: Some(leak.lasted_secs),

@@ -3,7 +3,7 @@
 //! `reading.rs` is what goes in, `risk.rs` what comes out, `forecaster.rs` the way between:
 //! a `track` keeps a level's `envelope` (lower and upper edge at many time scales) and its `swings` (rises that were given back);
 //! a `trend` is a rise of the lower edge at one scale by `theil_sen`, the `transient` the height that comes again above it;
-//! `stairs.rs` finds growth in steps, and `scenario.rs` weighs these ways to the limit;
+//! `stairs.rs` finds growth in steps, and `scenario.rs` weighs these ways to the limit; `workers.rs` asks whether workers leak or end with an epoch;
 //! `growth.rs` tells a leak from growth that ends, `standstill.rs` which growth has ended, `stretch.rs` how far it really went, `leak_ahead.rs` where a leak leads, `level_trend.rs` where a level went in one word, and `words.rs` says all of it in sentences.
 
 mod calibration;
@@ -25,10 +25,11 @@ mod track;
 mod transient;
 mod trend;
 pub mod words;
+mod workers;
 
 pub use forecaster::Forecaster;
 pub use forecaster::LEAST_GROWTH_SHARE;
-pub use growth::{Growth, GrowthKind};
+pub use growth::{Growth, GrowthKind, LOADING_SECS};
 pub use leak_ahead::leak_ahead;
 pub use level_trend::{LevelTrend, level_trend};
 pub use reading::Reading;

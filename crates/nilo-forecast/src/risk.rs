@@ -10,11 +10,11 @@ pub enum RiskLevel {
     /// Nothing points to it.
     #[default]
     Low,
-    /// Possible within half an hour, or not sure.
+    /// Possible within half an hour, or not sure yet: its confidence is below that of every alarm.
     Moderate,
-    /// Likely within ten minutes.
+    /// Likely within ten minutes: an alarm.
     High,
-    /// Likely within two minutes.
+    /// Likely within two minutes: an alarm.
     Critical,
 }
 

@@ -8,9 +8,12 @@ use super::risk::Cause;
 use super::stairs::Stairs;
 use super::swings::OngoingRise;
 use super::track::Projection;
+use super::workers::MAY_RESET;
 
-/// Where the job did less than this share of a growth, somebody else makes it.
+/// Where the job did less than this share of a growth, somebody else makes it ...
 const NEIGHBOUR_BELOW: f64 = 0.3;
+/// ... and goes on making it up to this share: advice that comes and goes with every look helps nobody.
+const NEIGHBOUR_UNTIL: f64 = 0.45;
 /// Alarms look this far ahead.
 const HORIZON_SECS: f64 = 600.0;
 /// ... and know that far that it is not later than this: uneven growth that may take twice as long often ends.
@@ -28,10 +31,6 @@ const LEAK_AHEAD: f64 = 1.2;
 /// Where steps show that it is no loading, a little more.
 const LEAK_AHEAD_IN_TRAINING: f64 = 1.5;
 const ESTABLISHED_PART: f64 = 0.75;
-/// Growth that may end with the epoch alarms only this near.
-const RESET_HORIZON_SECS: f64 = 150.0;
-/// ... and is believed this much.
-const MAY_RESET: f64 = 0.75;
 /// Odds that growth at the very beginning ends below the limit, how fast they fall with age ...
 const WARM_UP_ODDS: f64 = 12.0;
 const WARM_UP_SECS: f64 = 120.0;
@@ -95,7 +94,7 @@ impl Forecaster {
     pub(super) fn line(&mut self, limit: f64, stairs: Option<&Stairs>) -> Option<Scenario> {
         let (mut projection, cause) = self.projection(limit)?;
         let horizon = match cause {
-            Cause::Workers => RESET_HORIZON_SECS,
+            Cause::Workers => self.workers_horizon_secs(),
             _ => HORIZON_SECS,
         };
         let spread = match cause {
@@ -113,7 +112,7 @@ impl Forecaster {
         let mut is_leak = false;
         let mut dangerous =
             near && known && projection.likelihood >= ALARM_FROM && self.has_lasted(&projection);
-        if near
+        if times.expected <= HORIZON_SECS
             && !dangerous
             && !stairs.is_some_and(|stairs| self.may_load_pieces(stairs))
             && let Some(lasted_secs) =
@@ -191,7 +190,7 @@ impl Forecaster {
         in_steps: bool,
     ) -> Option<f64> {
         let is_news = !projection.seen_before && !projection.is_over;
-        if !matches!(cause, Cause::Growth | Cause::Peaks) || !is_news {
+        if !matches!(cause, Cause::Growth | Cause::Peaks | Cause::Workers) || !is_news {
             return None;
         }
         let now_secs = self.need.now_secs;
@@ -239,7 +238,9 @@ impl Forecaster {
             in_steps,
         );
         self.need.finder = finder;
-        lasted_secs.filter(|lasted_secs| is_soon(*lasted_secs))
+        let lasted_secs = lasted_secs.filter(|lasted_secs| is_soon(*lasted_secs))?;
+        let is_leak = cause != Cause::Workers || self.is_leak_of_workers(projection, lasted_secs);
+        is_leak.then_some(lasted_secs)
     }
 
     /// The likeliest way to the limit, and what it is.
@@ -341,10 +342,13 @@ impl Forecaster {
         let since = self.clock.now_secs() - projection.lasted_secs;
         let grown = projection.trend.line.slope * projection.lasted_secs;
         let passed = self.last_boundary_secs.is_some_and(|at| at > since);
-        if share(self.children.as_ref()).is_some_and(|share| share > 0.6) && !passed {
+        if share(self.children.as_ref().map(|children| &children.envelope))
+            .is_some_and(|share| share > 0.6)
+            && !passed
+        {
             Cause::Workers
         } else if share(self.own.as_ref().map(|own| &own.envelope))
-            .is_some_and(|share| share < NEIGHBOUR_BELOW)
+            .is_some_and(|share| self.is_of_neighbour(share))
         {
             Cause::Neighbour
         } else if projection.transient.recurring > PEAKS_OVER_GROWTH * grown {
@@ -352,6 +356,15 @@ impl Forecaster {
         } else {
             Cause::Growth
         }
+    }
+
+    /// Whether a growth of which the job did this share is somebody else's.
+    fn is_of_neighbour(&self, share: f64) -> bool {
+        share
+            < match self.forecast.cause {
+                Some(Cause::Neighbour) => NEIGHBOUR_UNTIL,
+                _ => NEIGHBOUR_BELOW,
+            }
     }
 
     /// A reserve that grows because what is allocated does is no fragmentation, however it was found.
@@ -363,7 +376,7 @@ impl Forecaster {
         let job = job.and_then(|job| rise(&job.envelope));
         match (cause, rise(&self.need.envelope), kept) {
             (Cause::Growth | Cause::Peaks, Some(all), _)
-                if job.is_some_and(|job| job < NEIGHBOUR_BELOW * all) =>
+                if job.is_some_and(|job| self.is_of_neighbour(job / all.max(1.0))) =>
             {
                 Cause::Neighbour
             }

@@ -35,6 +35,14 @@ pub(crate) struct OngoingRise {
     pub(crate) grown: f64,
 }
 
+impl Release {
+    /// A much smaller rise is not the same one, nor is one of another pace.
+    fn is_like(&self, rise: &OngoingRise) -> bool {
+        let ratio = rise.slope / self.slope;
+        SAME_PACE.contains(&ratio) && self.height >= SAME_HEIGHT * rise.grown
+    }
+}
+
 /// Follows the level from turn to turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Swings {
@@ -56,6 +64,8 @@ const TURN: f64 = 0.04;
 const GIVEN_BACK: f64 = 0.4;
 /// A level within this share of a turn is near it.
 const NEAR: f64 = 0.5;
+/// Slopes within this range of factors are those of one kind of rise.
+const SAME_PACE: std::ops::Range<f64> = 0.3..3.0;
 /// A rise of less than this share of another is not the same one.
 const SAME_HEIGHT: f64 = 0.4;
 /// Stairs are half a turn high, so a rise over the whole limit has fewer than these.
@@ -117,6 +127,11 @@ impl Swings {
         })
     }
 
+    /// Whether a rise like this was given back before, whatever level it reached.
+    pub(crate) fn has_released(&self, rise: &OngoingRise) -> bool {
+        self.releases.iter().any(|release| release.is_like(rise))
+    }
+
     /// Whether the level rose like this before, at least as high, and came down again.
     ///
     /// Tops that rise from one time to the next may rise once more by as much: that is the slow growth beneath, not this rise.
@@ -127,8 +142,7 @@ impl Swings {
         let mut largest_step = 0.0_f64;
         let counting = |release: &&Release| release.secs < until_secs;
         for release in self.releases.iter().filter(counting) {
-            let ratio = rise.slope / release.slope;
-            if (0.3..3.0).contains(&ratio) && release.height >= SAME_HEIGHT * rise.grown {
+            if release.is_like(rise) {
                 if highest.is_finite() {
                     largest_step = largest_step.max(release.top - highest);
                 }

@@ -24,7 +24,7 @@ pub(crate) struct Trend {
     pub(crate) skipped: usize,
     /// Slope of the second half over that of the first.
     pub(crate) pace: f64,
-    /// How well the first two thirds foretold the last: 1 exactly, 0 not at all.
+    /// How well the first two thirds predicted the last: 1 exactly, 0 not at all.
     pub(crate) skill: f64,
     /// The slope of the newest half.
     pub(crate) late_slope: f64,

@@ -57,7 +57,7 @@ pub fn growth_without_forecast(growth: &Growth, what: &str) -> String {
 
 /// What is said of something that was watched for too short a time.
 pub fn too_short_to_forecast(what: &str) -> String {
-    format!("{what} was watched for too short a time to forecast anything")
+    format!("{what} was not monitored long enough for a forecast")
 }
 
 /// When it runs out, such as `in 8 minutes (6–11)`; nothing when nothing points to it.
@@ -76,33 +76,33 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
     }
     advice.extend_from_slice(match (cause, gpu) {
         (Some(Cause::Growth | Cause::Leak), true) => &[
-            "Look for tensors that are kept from step to step, such as losses with their graphs (`nilo leak`)",
+            "Look for tensors retained across steps, such as losses with their graphs (`nilo leak`)",
         ][..],
         (Some(Cause::Growth | Cause::Leak), false) => &[
-            "Look for what is kept from step to step (`nilo leak`)",
-            "Ask for more memory next time (`nilo request`)",
+            "Look for objects retained across steps (`nilo leak`)",
+            "Request more memory next time (`nilo request`)",
         ],
         (Some(Cause::Workers), _) => &[
             "Use fewer DataLoader workers or a smaller prefetch_factor",
-            "Let workers end with the epoch (persistent_workers=False), or keep large data out of Python objects",
+            "Restart workers every epoch (persistent_workers=False), or keep large data out of Python objects",
         ],
         (Some(Cause::Peaks), true) => {
             &[
                 "Find the phase with the spike; evaluate or save in smaller pieces",
-                "Look for what is kept from step to step (`nilo leak`)",
+                "Look for objects retained across steps (`nilo leak`)",
             ]
         }
         (Some(Cause::Peaks), false) => &[
             "Find the phase with the spike; write checkpoints or evaluate in pieces",
-            "Look for what is kept from step to step (`nilo leak`)",
-            "Ask for more memory next time (`nilo request`)",
+            "Look for objects retained across steps (`nilo leak`)",
+            "Request more memory next time (`nilo request`)",
         ],
         (Some(Cause::Stairs), true) => &[
             "Stop raising the batch size or the sequence length, or raise them in smaller steps",
         ],
         (Some(Cause::Stairs), false) => &[
             "Stop raising what grows in steps (batch size, sequence length), or look for what each epoch keeps (`nilo leak`)",
-            "Ask for more memory next time (`nilo request`)",
+            "Request more memory next time (`nilo request`)",
         ],
         (Some(Cause::Fragmentation), _) => &[
             "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
@@ -110,15 +110,15 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
         ],
         (Some(Cause::Swap), _) => &[
             "Use less memory or fewer processes at once: memory is full and swap is filling",
-            "Ask for more memory next time (`nilo request`)",
+            "Request more memory next time (`nilo request`)",
         ],
         (Some(Cause::Neighbour), _) => &[
             "Look for another job on this machine that takes the memory",
-            "Ask the scheduler for a limit of its own, or for the whole machine",
+            "Request a dedicated memory limit from the scheduler, or the whole machine",
         ],
         (None, false) => &[
             "Free memory before the next spike, or allocate less at once",
-            "Ask for more memory next time (`nilo request`)",
+            "Request more memory next time (`nilo request`)",
         ],
         (Some(Cause::AboveLimit), _) => &[
             "Check the limit: usage is already above it",
@@ -160,7 +160,7 @@ pub fn paused_growth_in_words(growth: &Growth) -> String {
     let lasted = duration_in_words(growth.lasted_secs);
     let paused = duration_in_words(growth.paused_secs);
     format!(
-        "grew by {grown} in {lasted}, then stood still for {paused}: too short to tell whether it would go on"
+        "grew by {grown} in {lasted}, then was flat for {paused}: too short to tell whether the growth is over"
     )
 }
 

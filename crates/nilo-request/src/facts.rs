@@ -119,7 +119,7 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
     };
     let completeness = match (status, summary.exit_code) {
         (RunStatus::Exited, Some(0) | None) | (RunStatus::Ended, _) => Completeness::Whole,
-        (RunStatus::Exited, Some(_)) => Completeness::Failed,
+        (RunStatus::Exited, Some(_)) | (RunStatus::GpuOutOfMemory, _) => Completeness::Failed,
         (RunStatus::Killed, _) => Completeness::Killed,
         (RunStatus::OomKilled, _) => Completeness::OomKilled,
         (RunStatus::Lost, _) => Completeness::Lost,
@@ -204,6 +204,7 @@ mod tests {
             left_running: vec![],
             recorder_death: None,
             lost_rank: None,
+            gpu_out_of_memory: None,
         };
         let summary = nilo_analysis::summarize(&recording, &ending);
         let facts = facts_of(&recording, ending.status, &summary);

@@ -87,16 +87,16 @@ pub(crate) fn request_memory(
         let (called_for, words) = match oom {
             true => (
                 (AFTER_OOM * limit).max(ABOVE_LOWER_BOUND * peak),
-                "half more than the limit at which a run was killed",
+                "1.5 × the limit at which a run was killed",
             ),
             false => (
                 ABOVE_LOWER_BOUND * peak,
-                "25 % above the largest peak of runs that did not end by themselves",
+                "25 % above the largest peak of runs that did not complete",
             ),
         };
         notes.push(match oom && limit > 0.0 {
             true => format!(
-                "{} {reason} at {}: it needs more than that, how much more was not seen",
+                "{} {reason} at {}: it needs more than that; how much more is unknown",
                 run.label,
                 format_bytes(limit)
             ),
@@ -121,7 +121,7 @@ pub(crate) fn request_memory(
         run.peak_bytes.is_some_and(|peak| need.bytes > peak as f64)
     };
     if needs.iter().any(is_carried) {
-        rule.push_str(", carried on to the planned time");
+        rule.push_str(", extrapolated to the planned time");
     }
     if bytes <= 0.0 {
         return None;
@@ -186,7 +186,7 @@ fn need(run: &RunFacts, peak: f64, plan: &PlannedRun, notes: &mut Vec<String>) -
     let carried_text = format_bytes(carried);
     if carried > CARRIED_AT_MOST * peak {
         notes.push(format!(
-            "{grows}; in the planned time that is {carried_text}, for which one does not ask: find the leak first"
+            "{grows}; in the planned time that is {carried_text}, which is not a sensible request: fix the leak first"
         ));
         return Need {
             runs_away: true,
@@ -194,7 +194,7 @@ fn need(run: &RunFacts, peak: f64, plan: &PlannedRun, notes: &mut Vec<String>) -
         };
     }
     notes.push(format!(
-        "{grows}; carried on to the planned time that is {carried_text}"
+        "{grows}; extrapolated to the planned time, that is {carried_text}"
     ));
     Need {
         bytes: carried,

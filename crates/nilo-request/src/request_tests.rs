@@ -81,7 +81,7 @@ fn growth_is_carried_on_to_the_planned_time() {
     let leak = planned(Some(100.0));
     assert_eq!(leak.memory.bytes, 13 * GIB);
     assert_eq!(leak.memory.confidence, Confidence::Guess);
-    assert!(leak.notes[0].contains("find the leak first"));
+    assert!(leak.notes[0].contains("fix the leak first"));
     assert_eq!(planned(Some(0.5)).memory.bytes, 13 * GIB);
     let unknown = planned(None);
     assert_eq!(unknown.memory.bytes, 13 * GIB);

@@ -83,10 +83,10 @@ fn old_and_foreign_spellings_are_read() {
 #[test]
 fn what_is_wrong_is_named_with_its_line() {
     let said = |text: &str| parse_sacct(text).unwrap_err().to_string();
-    assert_eq!(said(""), "the listing of sacct is empty");
+    assert_eq!(said(""), "the sacct output is empty");
     assert_eq!(
         said("1|a|b\n"),
-        "line 1 does not name the fields of sacct, JobID among them"
+        "line 1 is not a sacct header with a JobID field"
     );
     assert_eq!(
         said("JobID|State|MaxRSS\n1|COMPLETED|\n1.0|COMPLETED\n"),
@@ -152,7 +152,7 @@ fn slurms_gpu_memory_is_explained() {
     assert_eq!(
         said(on_gpus(&[60_000 * MIB])),
         [
-            "2 GPUs were given on each node, and the job used 1 of them",
+            "2 GPUs were allocated per node, and the job used 1 of them",
             "Slurm saw 37.98 GiB of GPU memory and a utilization of 187 % at most, and the peak was 58.59 GiB: \
              Slurm asks the driver every 30 s by default and misses what comes between",
         ]
@@ -218,7 +218,7 @@ fn shared_pages_that_count_several_times_are_explained() {
     );
     assert_eq!(
         found.sentences[1],
-        "600.00 MiB were asked for on each node, and 36 % of that was used; by MaxRSS it would be 177 %"
+        "600.00 MiB were requested per node, and 36 % of that was used; by MaxRSS it would be 177 %"
     );
 }
 

@@ -4,6 +4,7 @@ mod any_series;
 mod growth;
 mod growth_amounts;
 mod staircases;
+mod workers;
 
 use crate::{Cause, Forecaster, Reading, RiskLevel};
 
@@ -182,4 +183,24 @@ fn uneven_growth_has_a_wider_interval_than_a_line() {
     let line = width(|t| 4.0 + t * 0.006);
     let bent = width(|t| 4.0 + 9.0 * (t / 1500.0).powi(2));
     assert!(bent > 1.1 * line, "{bent} {line}");
+}
+
+#[test]
+fn who_makes_a_growth_does_not_change_with_every_look() {
+    let mut forecaster = Forecaster::new();
+    let mut causes = Vec::new();
+    for tick in 0..900 {
+        let t = f64::from(tick) * 0.1;
+        // The job makes 30 % of it, in lumps.
+        let job = 0.5 + 0.045 * (t / 1.7).floor() * 1.7;
+        forecaster.observe(&Reading {
+            job_bytes: Some(job * GIB),
+            is_shared: true,
+            ..reading(t, 1.0 + 0.105 * t + job)
+        });
+        causes.extend(forecaster.forecast().cause);
+    }
+    causes.dedup();
+    assert!(causes.len() <= 4, "{causes:?}");
+    assert_eq!(causes.last(), Some(&Cause::Neighbour), "{causes:?}");
 }

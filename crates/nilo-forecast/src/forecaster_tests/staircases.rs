@@ -66,3 +66,29 @@ fn one_rise_is_no_staircase() {
     };
     assert_eq!(alarm(900, once), None);
 }
+
+#[test]
+fn an_alarm_is_told_with_more_confidence_than_anything_that_is_none() {
+    // Steps of 5 % of the limit every 8 seconds: some judgements find a leak, those between them do not.
+    for phase in [0.0, 2.0, 4.0, 6.5] {
+        let mut forecaster = Forecaster::new();
+        let (mut most_below, mut least_of_alarms) = (0.0_f64, 1.0_f64);
+        for tick in 0..1450 {
+            let t = f64::from(tick) * 0.1;
+            let steps = ((t + phase) / 8.0).floor() + 1.0;
+            forecaster.observe(&reading(t, 0.2 + 0.8 * steps));
+            let forecast = forecaster.forecast();
+            match forecast.level {
+                RiskLevel::High | RiskLevel::Critical => {
+                    least_of_alarms = least_of_alarms.min(forecast.confidence);
+                }
+                _ => most_below = most_below.max(forecast.confidence),
+            }
+        }
+        assert!(most_below > 0.0 && least_of_alarms < 1.0, "{phase}");
+        assert!(
+            most_below < least_of_alarms,
+            "{phase}: {most_below} {least_of_alarms}"
+        );
+    }
+}

@@ -74,7 +74,7 @@ fn explain(run: &RunFacts, job: &SlurmJob, pairing: Pairing) -> Account {
     let max_rss = step.and_then(|step| step.max_rss_bytes);
     let mut sentences = Vec::new();
     if pairing == Pairing::Alone {
-        let guess = "The run does not say which job it was; this is the only one of the listing and taken to be it";
+        let guess = "The run does not say which job it was; this is the only job in the sacct output; assuming it is this one";
         sentences.push(guess.to_owned());
     }
     sentences.extend(about_max_rss(run, max_rss));
@@ -112,7 +112,7 @@ fn about_max_rss(run: &RunFacts, max_rss: Option<u64>) -> Option<String> {
     let peak = run.peak_bytes? as f64;
     let Some(max_rss) = max_rss else {
         return Some(format!(
-            "Slurm has no MaxRSS: the step ended before its first look, or the site does not gather memory; the peak was {}",
+            "Slurm has no MaxRSS: the step ended before the first sample, or memory accounting is disabled; the peak was {}",
             format_bytes(peak)
         ));
     };
@@ -129,10 +129,10 @@ fn about_max_rss(run: &RunFacts, max_rss: Option<u64>) -> Option<String> {
     if seen < peak {
         return Some(match run.completeness {
             Completeness::OomKilled => format!(
-                "{begin}: Slurm looks every 30 s by default, and the job was killed before the look that would have seen the peak"
+                "{begin}: Slurm samples every 30 s by default, and the job was killed before the sample that would have caught the peak"
             ),
             _ => format!(
-                "{begin}: Slurm looks every 30 s by default and missed the peak, which lasted for a shorter time"
+                "{begin}: Slurm samples every 30 s by default and missed the peak, which was shorter"
             ),
         });
     }
@@ -191,7 +191,7 @@ fn about_request(run: &RunFacts, job: &SlurmJob, max_rss: Option<u64>) -> Option
             format!("; by MaxRSS it would be {}", percent(seen))
         });
     Some(format!(
-        "{} were asked for on each node, and {} of that was used{by_slurm}",
+        "{} were requested per node, and {} of that was used{by_slurm}",
         format_bytes(requested),
         percent(peak)
     ))
@@ -207,11 +207,11 @@ fn about_gpus(run: &RunFacts, job: &SlurmJob, step: Option<&SlurmStep>) -> Vec<S
         let here = given.div_ceil(job.nodes.unwrap_or(1).max(1)) as usize;
         if !run.gpus.is_empty() && used < here {
             sentences.push(format!(
-                "{here} GPUs were given on each node, and the job used {used} of them"
+                "{here} GPUs were allocated per node, and the job used {used} of them"
             ));
         }
         if step.is_some_and(|step| step.max_gpu_memory_bytes.is_none()) {
-            sentences.push("Slurm has no GPU memory of it (gres/gpumem in TRESUsageInMax): the site or the driver does not gather it".to_owned());
+            sentences.push("Slurm has no GPU memory of it (gres/gpumem in TRESUsageInMax): it is not enabled, or the driver does not report it".to_owned());
         }
     }
     let Some(seen) = step.and_then(|step| step.max_gpu_memory_bytes) else {
@@ -249,7 +249,7 @@ fn about_gpus(run: &RunFacts, job: &SlurmJob, step: Option<&SlurmStep>) -> Vec<S
 
 fn about_end(job: &SlurmJob) -> Option<String> {
     let why = match job.state.as_str() {
-        "TIMEOUT" => "was ended by its time limit",
+        "TIMEOUT" => "hit its time limit",
         "CANCELLED" => "was cancelled",
         "PREEMPTED" => "was preempted",
         "NODE_FAIL" => "lost its node",
@@ -257,7 +257,7 @@ fn about_end(job: &SlurmJob) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "job {} {why}: its peak may not be the whole need",
+        "job {} {why}: a complete run may need more than its peak",
         job.id
     ))
 }

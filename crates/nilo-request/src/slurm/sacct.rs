@@ -66,13 +66,13 @@ impl SlurmStep {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum SacctError {
     /// There is nothing in it.
-    #[error("the listing of sacct is empty")]
+    #[error("the sacct output is empty")]
     Empty,
     /// `sacct` itself said that it has nothing.
-    #[error("sacct had nothing to list: accounting is switched off in this cluster")]
+    #[error("sacct returned nothing: accounting is disabled on this cluster")]
     Disabled,
     /// The first line does not name the fields.
-    #[error("line 1 does not name the fields of sacct, JobID among them")]
+    #[error("line 1 is not a sacct header with a JobID field")]
     NoHeader,
     /// A line with another number of fields than the header.
     #[error("line {line} has {fields} fields, the header has {names}")]
@@ -101,10 +101,10 @@ impl SacctError {
     pub fn hint(&self) -> &'static str {
         match self {
             SacctError::Disabled => {
-                "leave --sacct out; only the cluster's administrators can switch it on"
+                "omit --sacct; only the cluster's administrators can enable accounting"
             }
             _ => {
-                "make the listing with `sacct -P -o JobID,JobName,State,ReqMem,MaxRSS,Elapsed,ExitCode,NNodes,NTasks,AllocTRES,TRESUsageInMax -j JOB`"
+                "create the file with `sacct -P -o JobID,JobName,State,ReqMem,MaxRSS,Elapsed,ExitCode,NNodes,NTasks,AllocTRES,TRESUsageInMax -j JOB`"
             }
         }
     }
