@@ -5,7 +5,8 @@ mod support;
 use nilo_allocator::GpuSnapshot;
 use nilo_allocator::snapshot::BlockUse;
 use nilo_allocator::usage::{
-    MemoryLayout, ReservedBreakdown, TracePeaks, TraceStart, explain_ooms, usage_by_stack,
+    MemoryLayout, MemoryTimeline, PieceUse, ReservedBreakdown, TracePeaks, TraceStart,
+    allocation_rows, explain_ooms, segment_pieces, usage_by_stack,
 };
 use support::{Object, counter, event, made_up, pickled, read, snapshot};
 
@@ -254,4 +255,87 @@ fn whole_free_pages_of_expandable_segments_are_releasable() {
         ),
         (5 << 20, 20 << 20, 15 << 20)
     );
+}
+
+#[test]
+fn a_timeline_of_few_buckets_keeps_every_peak() {
+    for name in ALL {
+        let snapshot = snapshot(name);
+        let peaks = TracePeaks::of(&snapshot, 0);
+        let events = snapshot.trace(0).len();
+        for most in [1, 7, 1000, usize::MAX] {
+            let timeline = MemoryTimeline::within(&snapshot, 0, snapshot.trace(0), most);
+            assert!(timeline.buckets.len() <= most, "{name}");
+            let per_bucket = timeline.events_per_bucket;
+            assert_eq!(timeline.buckets.len(), events.div_ceil(per_bucket));
+            assert!(per_bucket == 1 || events.div_ceil(per_bucket / 2) > most);
+            let buckets = timeline.buckets.iter();
+            let most_allocated = buckets.clone().map(|one| one.most_allocated_bytes).max();
+            assert_eq!(most_allocated, Some(peaks.allocated.allocated_bytes));
+            let most_reserved = buckets.clone().map(|one| one.most_reserved_bytes).max();
+            assert_eq!(most_reserved, Some(peaks.reserved.reserved_bytes));
+            let place = peaks.allocated.row.unwrap() / per_bucket;
+            let bucket = timeline.buckets[place];
+            assert_eq!(bucket.most_allocated_bytes, peaks.allocated.allocated_bytes);
+            assert!(bucket.least_allocated_bytes <= bucket.most_allocated_bytes);
+            assert!(buckets.clone().is_sorted_by_key(|one| one.time_micros));
+        }
+        let part = MemoryTimeline::within(&snapshot, 0, 500..900, usize::MAX);
+        let whole = MemoryTimeline::within(&snapshot, 0, snapshot.trace(0), usize::MAX);
+        assert_eq!(part.buckets[1..], whole.buckets[501..900]);
+    }
+}
+
+#[test]
+fn the_pieces_of_segments_are_the_parts_of_the_breakdown() {
+    let expandable = read(&support::bytes_of("seeds/expandable-5.pickle")).unwrap();
+    let full = ALL.map(snapshot);
+    for snapshot in full.iter().chain([&expandable]) {
+        let trace = snapshot.trace(0);
+        for row in [trace.start, (trace.start + trace.end) / 2, trace.end - 1] {
+            let layout = MemoryLayout::after(snapshot, 0, Some(row));
+            let mut sums = [0; 4];
+            for range in layout.ranges() {
+                let pieces = segment_pieces(&layout, range);
+                let size: u64 = pieces.iter().map(|piece| piece.size).sum();
+                assert_eq!(size, range.size);
+                for piece in pieces {
+                    sums[piece.usage as usize] += piece.size;
+                }
+            }
+            let parts = ReservedBreakdown::of(&layout);
+            assert_eq!(
+                sums,
+                [
+                    parts.requested_bytes + parts.rounding_bytes,
+                    parts.pending_bytes,
+                    parts.releasable_bytes,
+                    parts.stranded_bytes
+                ]
+            );
+            assert_eq!(PieceUse::Stranded as usize, 3);
+        }
+    }
+}
+
+#[test]
+fn each_live_block_has_the_event_that_allocated_it() {
+    for name in ALL {
+        let snapshot = snapshot(name);
+        let peak = TracePeaks::of(&snapshot, 0).allocated.row;
+        let layout = MemoryLayout::after(&snapshot, 0, peak);
+        let rows = allocation_rows(&snapshot, 0, &layout, peak);
+        let complete = TraceStart::of(&snapshot, 0).is_empty();
+        for block in layout.blocks() {
+            match rows.get(&block.address) {
+                Some(row) => {
+                    let event = snapshot.events.row(*row);
+                    assert_eq!((event.address, event.stack), (block.address, block.stack));
+                    assert!(Some(*row) <= peak);
+                }
+                None => assert!(!complete, "{name}: only what was there before has no event"),
+            }
+        }
+        assert!(allocation_rows(&snapshot, 0, &layout, None).is_empty());
+    }
 }

@@ -114,6 +114,35 @@ fn zstd_and_plain_files_are_read_like_gzip() {
 }
 
 #[test]
+fn a_bomb_is_refused_whatever_it_is_packed_with() {
+    let zeros = vec![0; 70 << 20];
+    let mut gzip = Vec::new();
+    let mut encoder = flate2::read::GzEncoder::new(&zeros[..], flate2::Compression::best());
+    std::io::Read::read_to_end(&mut encoder, &mut gzip).unwrap();
+    for (packed, name) in [
+        (gzip, "gzip"),
+        (zstd::encode_all(&zeros[..], 1).unwrap(), "zstd"),
+    ] {
+        let refused = read(&packed).map(|_| ()).unwrap_err();
+        assert!(
+            matches!(
+                refused,
+                SnapshotError::Disproportionate { format, max_bytes, .. }
+                    if format == name && max_bytes == 64 << 20
+            ),
+            "{refused}"
+        );
+        let mut few = packed;
+        few.truncate(few.len() / 2);
+        let refused = read(&few).map(|_| ()).unwrap_err();
+        assert!(
+            matches!(refused, SnapshotError::Compression { .. }),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
 fn equal_stacks_of_different_events_are_one() {
     let events = vec![event("alloc", 4096, 512), event("alloc", 8192, 512)];
     let made = read(&pickled(&made_up(vec![], events))).unwrap();

@@ -5,6 +5,7 @@ mod support;
 use nilo_allocator::GpuSnapshot;
 use nilo_allocator::model::{AllocatorSettings, DriverAction};
 use nilo_allocator::replay::{estimate_limit, replay_faithfully, replay_under};
+use nilo_allocator::usage::explain_ooms;
 use support::{counter, event, made_up, pickled, read, snapshot};
 
 const COMPLETE: [&str; 3] = ["full-steady", "full-varlen", "full-fragmentation-oom"];
@@ -246,4 +247,78 @@ fn a_full_device_is_told_by_what_it_had_left() {
         (None, Some(130 << 20))
     );
     assert_eq!(replay_under(&snapshot, 0, &limited).remaining_ooms, [2]);
+}
+
+#[test]
+fn a_request_larger_than_any_device_is_explained_and_never_served() {
+    let asked = (1_i128 << 60) - 512;
+    let events = vec![
+        event("segment_alloc", 1 << 40, 100 << 20),
+        event("alloc", 1 << 40, 100 << 20),
+        event("oom", 30 << 20, asked),
+    ];
+    let snapshot = read(&pickled(&made_up(vec![], events))).unwrap();
+    let [report] = &explain_ooms(&snapshot, 0, 5)[..] else {
+        panic!("one allocation failed");
+    };
+    assert_eq!(i128::from(report.block_bytes), asked);
+    assert!(!report.fits_defragmented);
+    // Without a limit too.
+    let replayed = replay_under(&snapshot, 0, &AllocatorSettings::default());
+    assert_eq!(replayed.remaining_ooms, [2]);
+    assert_eq!(replayed.peak_reserved_bytes, 100 << 20);
+
+    for event in [event("oom", 1, 1 << 60), event("alloc", 4096, 1 << 42)] {
+        let refused = read(&pickled(&made_up(vec![], vec![event]))).unwrap_err();
+        let told = refused.to_string();
+        assert!(told.contains("\"size\" is not a size in bytes"), "{told}");
+    }
+}
+
+#[test]
+fn holes_of_whole_pages_serve_a_large_request_in_expandable_segments() {
+    const PIECE: i128 = 256 << 20;
+    let (base, apart) = (1_i128 << 40, 1_i128 << 30);
+    let mut events = Vec::new();
+    for segment in 0..7 {
+        events.push(event("segment_alloc", base + segment * apart, 2 * PIECE));
+        events.push(event("alloc", base + segment * apart, 2 * PIECE));
+    }
+    let freed = |address, size| {
+        ["free_requested", "free_completed"].map(|action| event(action, address, size))
+    };
+    for segment in 0..7 {
+        events.extend(freed(base + segment * apart, 2 * PIECE));
+    }
+    for segment in 0..7 {
+        for half in 0..2 {
+            events.push(event("alloc", base + segment * apart + half * PIECE, PIECE));
+        }
+    }
+    for segment in 0..7 {
+        events.extend(freed(base + segment * apart + PIECE, PIECE));
+    }
+    // The process was allowed 4 GiB; the device had room.
+    events.push(event("oom", 100 << 30, 600 << 20));
+    let oom = events.len() - 1;
+    let snapshot = read(&pickled(&made_up(vec![], events))).unwrap();
+    let own = AllocatorSettings::default();
+    let estimate = estimate_limit(&snapshot, 0, &own);
+    let (lowest, highest) = (estimate.limited(&own), estimate.highest(&own).unwrap());
+    assert_eq!(
+        (lowest.allowed_bytes, highest.allowed_bytes),
+        (Some(3584 << 20), Some((4184 << 20) - 1))
+    );
+    for limited in [lowest, highest] {
+        assert_eq!(replay_under(&snapshot, 0, &limited).remaining_ooms, [oom]);
+        let expandable = AllocatorSettings {
+            expandable_segments: true,
+            ..limited
+        };
+        let replayed = replay_under(&snapshot, 0, &expandable);
+        assert_eq!(replayed.avoided_ooms, [oom], "{replayed:?}");
+        // Pages of 20 MiB need 16 MiB more than the seven segments.
+        let fails_before = expandable.allowed_bytes == Some(3584 << 20);
+        assert_eq!(!replayed.new_ooms.is_empty(), fails_before, "{replayed:?}");
+    }
 }

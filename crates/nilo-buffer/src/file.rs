@@ -1,11 +1,10 @@
 //! A buffer in a file.
 //!
 //! `NILOBUF` and the version, then sections with checksums: a description as JSON, the logs, the priorities, an empty one at the end.
-//! It is written under another name and renamed, so under its own name there is always a whole file: the old one or the new one.
+//! Under its own name there is always a whole file: the old one or the new one.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::block::check_spill_folder;
 use crate::error::BufferError;
 use crate::log_file::{read_rows, read_store, write_rows, write_store};
+use crate::replaced_file::ReplacedFile;
 use crate::replay::ReplayStore;
 use crate::sections::{BadSection, SectionReader, write_bytes, write_json, write_words};
 use crate::settings::ReplaySettings;
@@ -50,26 +50,12 @@ impl ReplayStore {
                 source,
             }
         };
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut file = tempfile::Builder::new()
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder)
-            .map_err(failed("save the buffer"))?;
-        let mut out = BufWriter::with_capacity(1 << 20, file.as_file_mut());
-        let written = self.write(&mut out, note).and_then(|()| out.flush());
-        drop(out);
-        written.map_err(failed("save the buffer"))?;
-        file.as_file()
-            .sync_all()
-            .map_err(failed("save the buffer"))?;
-        file.persist(path)
-            .map_err(|error| failed("save the buffer")(error.error))?;
-        // The name has to last as well; folders of some file systems cannot be synced.
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
-        Ok(())
+        let replaced = ReplacedFile::of(path).map_err(failed("save the buffer"))?;
+        let written = replaced.write(|file| {
+            let mut out = BufWriter::with_capacity(1 << 20, file);
+            self.write(&mut out, note).and_then(|()| out.flush())
+        });
+        written.map_err(failed("save the buffer"))
     }
 
     /// Writes the file's contents.

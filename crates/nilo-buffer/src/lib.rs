@@ -21,6 +21,7 @@ mod observation_log;
 mod observations;
 mod patch;
 mod priorities;
+mod replaced_file;
 mod replay;
 mod row_chunk;
 mod rows;

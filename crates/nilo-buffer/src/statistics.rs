@@ -8,7 +8,7 @@ use crate::replay::ReplayStore;
 use crate::row_chunk::RowEncoding;
 use crate::rows::RowLog;
 
-/// Transitions from which on the size of a full buffer is foretold by what they take.
+/// Transitions from which on the size of a full buffer is predicted by what they take.
 const ROWS_FOR_PROJECTION: usize = 1000;
 
 /// One column.

@@ -1,4 +1,4 @@
-//! Merging allocates what its plan foretells, and keeps within its budget.
+//! Merging allocates what its plan predicts, and keeps within its budget.
 
 #![allow(clippy::unwrap_used)]
 

@@ -27,6 +27,16 @@ impl LimitEstimate {
             ..settings.clone()
         }
     }
+
+    /// These settings with the highest limit of the process that agrees with the record: what fails within it, fails for certain.
+    /// None where the limit is known, or nothing failed.
+    pub fn highest(&self, settings: &AllocatorSettings) -> Option<AllocatorSettings> {
+        let below = self.below_bytes.filter(|_| self.device_bytes.is_none())?;
+        Some(AllocatorSettings {
+            allowed_bytes: Some(below.saturating_sub(1).max(self.at_least_bytes)),
+            ..settings.clone()
+        })
+    }
 }
 
 /// Estimates the limit of a device from its trace.

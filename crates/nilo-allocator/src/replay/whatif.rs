@@ -3,7 +3,7 @@
 use super::faithful::recorded_calls;
 use super::requests::RequestPlayer;
 use crate::model::{AllocatorSettings, CachingAllocator, SegmentAddresses};
-use crate::snapshot::{GpuSnapshot, TraceAction};
+use crate::snapshot::{GpuSnapshot, MOST_DEVICE_BYTES, TraceAction};
 use crate::usage::TraceStart;
 
 /// What a replay came to.
@@ -45,6 +45,11 @@ pub fn replay_under(
         let row = player.row(index);
         if row.action != TraceAction::Oom {
             player.play(index, &mut allocator);
+            continue;
+        }
+        // What no device has no setting serves.
+        if row.size >= MOST_DEVICE_BYTES {
+            remaining_ooms.push(index);
             continue;
         }
         match player.allocate(row, &mut allocator) {

@@ -7,8 +7,10 @@ use super::stacks::{CodeFrame, NO_STACK};
 use super::{StageMark, keys};
 use crate::pickle::{PickleKind, PickleValue};
 
-/// No device has 4 TiB; larger sizes only come from damaged files.
-const MOST_BYTES: u64 = 1 << 42;
+/// No device has 4 TiB; memory of such a size only comes from damaged files.
+pub(crate) const MOST_DEVICE_BYTES: u64 = 1 << 42;
+/// PyTorch refuses larger requests before they reach its allocator. A wrong shape may ask for a good part of it.
+const MOST_REQUESTED_BYTES: u64 = 1 << 60;
 
 /// The keys and values of a dict whose keys are known texts.
 fn known_pairs(pairs: &[PickleValue]) -> impl Iterator<Item = (u32, PickleValue)> + '_ {
@@ -29,6 +31,14 @@ fn wrong(key: u32, wanted: &str) -> String {
     )
 }
 
+fn size_below(key: u32, size: u64, most: u64) -> Result<u64, String> {
+    if size < most {
+        Ok(size)
+    } else {
+        Err(wrong(key, "a size in bytes"))
+    }
+}
+
 impl SnapshotBuilder {
     /// A whole number. The C++ writer stores pointers from 2^63 on as negative numbers.
     fn number(&self, key: u32, value: PickleValue) -> Result<u64, String> {
@@ -40,12 +50,7 @@ impl SnapshotBuilder {
     }
 
     fn size(&self, key: u32, value: PickleValue) -> Result<u64, String> {
-        let size = self.number(key, value)?;
-        if size < MOST_BYTES {
-            Ok(size)
-        } else {
-            Err(wrong(key, "a size in bytes"))
-        }
+        size_below(key, self.number(key, value)?, MOST_DEVICE_BYTES)
     }
 
     fn text_of(&self, key: u32, value: PickleValue) -> Result<u32, String> {
@@ -126,7 +131,7 @@ impl SnapshotBuilder {
             match key {
                 keys::ACTION => row.action = TraceAction::from_text(self.text_of(key, value)?),
                 keys::ADDR | keys::DEVICE_FREE => row.address = self.number(key, value)?,
-                keys::SIZE => row.size = self.size(key, value)?,
+                keys::SIZE => row.size = self.number(key, value)?,
                 keys::STREAM => {
                     row.stream = self.stream_of(key, value)?;
                     has_stream = true;
@@ -138,6 +143,11 @@ impl SnapshotBuilder {
                 _ => {}
             }
         }
+        let most = match row.action {
+            TraceAction::Oom => MOST_REQUESTED_BYTES,
+            _ => MOST_DEVICE_BYTES,
+        };
+        size_below(keys::SIZE, row.size, most)?;
         if !has_stream {
             row.stream = self.streams.intern(0).ok_or("more than 65,536 streams")?;
         }

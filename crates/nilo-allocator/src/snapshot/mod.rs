@@ -15,6 +15,7 @@ mod stacks;
 mod texts;
 
 pub use events::{TraceAction, TraceColumns, TraceRow};
+pub(crate) use fields::MOST_DEVICE_BYTES;
 pub use ids::{PoolId, SmallIds};
 pub use open::{ReadOptions, SnapshotError};
 pub use segments::{BlockUse, GpuBlock, GpuSegment};

@@ -88,11 +88,6 @@ impl CallStacks {
         }
     }
 
-    /// How many different frames there are.
-    pub fn frame_count(&self) -> usize {
-        self.frames.len()
-    }
-
     /// How many different stacks there are.
     pub fn stack_count(&self) -> usize {
         self.stack_ends.len()

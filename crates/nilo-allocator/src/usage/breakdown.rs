@@ -52,13 +52,8 @@ impl ReservedBreakdown {
     /// Whole pages of an expandable segment can be unmapped; anything else is stranded while something lives in the segment.
     fn add_free(&mut self, range: &ReservedRange, start: u64, end: u64) {
         let bytes = end.saturating_sub(start);
-        let mut releasable = 0;
-        if range.is_expandable {
-            let page = range.page_bytes();
-            let first = (start - range.address).next_multiple_of(page);
-            let last = (end - range.address) / page * page;
-            releasable = last.saturating_sub(first);
-        }
+        let pages = range.whole_pages(start, end);
+        let releasable = pages.end - pages.start;
         self.releasable_bytes += releasable;
         self.stranded_bytes += bytes - releasable;
     }

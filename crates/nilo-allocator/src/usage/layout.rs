@@ -147,6 +147,11 @@ impl MemoryLayout {
         self.blocks.values()
     }
 
+    /// Whether a live block begins at an address.
+    pub fn is_live(&self, address: u64) -> bool {
+        self.blocks.contains_key(&address)
+    }
+
     /// The reserved ranges, by address.
     pub fn ranges(&self) -> impl Iterator<Item = &ReservedRange> + '_ {
         self.ranges.iter()

@@ -1,6 +1,7 @@
 //! The reserved address ranges: segments, and the mapped stretches of expandable segments, which grow and shrink.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::snapshot::TraceRow;
 
@@ -49,12 +50,18 @@ impl ReservedRange {
         self.address.saturating_add(self.size)
     }
 
-    /// The bytes that are unmapped at once, if it is expandable.
-    pub(crate) fn page_bytes(&self) -> u64 {
-        if self.is_small {
-            SMALL_SEGMENT_BYTES
-        } else {
-            LARGE_PAGE_BYTES
+    /// The whole pages in a part of it, which could be unmapped; empty unless it is expandable.
+    pub(crate) fn whole_pages(&self, start: u64, end: u64) -> Range<u64> {
+        let page = match (self.is_expandable, self.is_small) {
+            (false, _) => return start..start,
+            (true, true) => SMALL_SEGMENT_BYTES,
+            (true, false) => LARGE_PAGE_BYTES,
+        };
+        let first = (start - self.address).next_multiple_of(page);
+        let last = end.saturating_sub(self.address) / page * page;
+        match first < last {
+            true => self.address + first..self.address + last,
+            false => start..start,
         }
     }
 }

@@ -72,6 +72,14 @@ fn a_pattern_names_its_matches_in_order() {
 }
 
 #[test]
+fn a_text_that_is_given_as_a_path_is_not_repeated_in_full() {
+    let text = "größer ".repeat(10_000);
+    let error = find(&[Path::new(&text)]).unwrap_err().to_string();
+    assert!(error.ends_with("… (90000 bytes)"), "{error}");
+    assert!(error.len() < 400, "{error}");
+}
+
+#[test]
 fn what_is_not_there_is_said() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(

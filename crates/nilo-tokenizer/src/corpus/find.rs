@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::CorpusError;
 
+/// So many characters of a name stand in an error; Linux allows 4,095 bytes.
+const LONGEST_NAMED: usize = 200;
+
 /// One file of the corpus, or standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceFile {
@@ -88,7 +91,7 @@ pub(super) fn find(inputs: &[String]) -> Result<Vec<SourceFile>, CorpusError> {
 
 fn matches(input: &str) -> Result<Vec<PathBuf>, CorpusError> {
     let not_found = || CorpusError::NotFound {
-        input: input.to_owned(),
+        input: shortened(input),
     };
     let mut paths = Vec::new();
     for entry in glob::glob(input).map_err(|_| not_found())? {
@@ -102,6 +105,14 @@ fn matches(input: &str) -> Result<Vec<PathBuf>, CorpusError> {
     }
     paths.sort();
     Ok(paths)
+}
+
+/// What is named in an error: a text that was given in place of a path is not repeated in full.
+fn shortened(input: &str) -> String {
+    match input.char_indices().nth(LONGEST_NAMED) {
+        None => input.to_owned(),
+        Some((end, _)) => format!("{}… ({} bytes)", &input[..end], input.len()),
+    }
 }
 
 /// Every file below a folder. Hidden names and links to folders are passed over.

@@ -1,6 +1,6 @@
 //! Learning merges from counted words.
 //!
-//! [`Words`] are read from a [`WordSource`](crate::WordSource), [`Words::plan`] foretells what merging will take, and [`Words::learn`] merges.
+//! [`Words`] are read from a [`WordSource`](crate::WordSource), [`Words::plan`] predicts what merging will take, and [`Words::learn`] merges.
 //! The result depends on the counts and on what is asked for, never on the number of threads or the memory.
 
 mod arena;

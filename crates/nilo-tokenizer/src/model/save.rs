@@ -15,16 +15,22 @@ pub struct SavedFiles {
     pub no_ranks: Option<ModelError>,
 }
 
+const TOKENIZER: &str = "tokenizer.json";
+const VOCABULARY: &str = "vocab.json";
+const MERGES: &str = "merges.txt";
 const RANKS: &str = "ranks.tiktoken";
 const RANKS_INFO: &str = "ranks.json";
 
 impl Model {
+    /// The names of all files that saving may write or take away.
+    pub const SAVED_NAMES: [&'static str; 5] = [TOKENIZER, VOCABULARY, MERGES, RANKS, RANKS_INFO];
+
     /// Writes every form that another library reads. Ranks of another model, where this one has none, are taken away.
     pub fn save(&self, folder: &Path) -> Result<SavedFiles, ModelError> {
         let mut files = vec![
-            ("tokenizer.json", self.to_tokenizer_json()),
-            ("vocab.json", self.to_vocab_json()),
-            ("merges.txt", self.to_merges_txt()),
+            (TOKENIZER, self.to_tokenizer_json()),
+            (VOCABULARY, self.to_vocab_json()),
+            (MERGES, self.to_merges_txt()),
         ];
         let no_ranks = match self.to_ranks() {
             Ok((ranks, info)) => {

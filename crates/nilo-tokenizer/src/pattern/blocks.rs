@@ -46,18 +46,18 @@ pub(super) fn ideographs_at(text: &[u8], base: usize) -> u64 {
     let Some(block) = text[base..].first_chunk::<BLOCK>() else {
         return 0;
     };
-    let Leads {
+    let LeadByteMasks {
         leads,
         four,
         hexagrams,
         tails,
-    } = leads_of(block);
+    } = lead_byte_masks(block);
     (leads | four & !(hexagrams >> 1)) & tails >> 1 & tails >> 2
 }
 
 /// Bytes of three-byte characters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Leads {
+struct LeadByteMasks {
     /// E5 to E9, EB, EC.
     leads: u64,
     /// E4.
@@ -70,12 +70,12 @@ struct Leads {
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn leads_of(block: &[u8; BLOCK]) -> Leads {
+fn lead_byte_masks(block: &[u8; BLOCK]) -> LeadByteMasks {
     use std::arch::x86_64::{
         __m128i, _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8,
         _mm_or_si128, _mm_set1_epi8, _mm_sub_epi8,
     };
-    let mut found = Leads::default();
+    let mut found = LeadByteMasks::default();
     for (part, sixteen) in block.chunks_exact(16).enumerate() {
         let shift = part * 16;
         // SAFETY: the chunk has sixteen bytes, the load needs no alignment, and SSE2 belongs to every x86-64.
@@ -101,13 +101,13 @@ fn leads_of(block: &[u8; BLOCK]) -> Leads {
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn leads_of(block: &[u8; BLOCK]) -> Leads {
-    leads_plainly(block)
+fn lead_byte_masks(block: &[u8; BLOCK]) -> LeadByteMasks {
+    lead_byte_masks_scalar(block)
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
-fn leads_plainly(block: &[u8; BLOCK]) -> Leads {
-    let mut found = Leads::default();
+fn lead_byte_masks_scalar(block: &[u8; BLOCK]) -> LeadByteMasks {
+    let mut found = LeadByteMasks::default();
     for (place, &byte) in block.iter().enumerate() {
         let bit = |is: bool| u64::from(is) << place;
         found.leads |= bit(matches!(byte, 0xE5..=0xE9 | 0xEB..=0xEC));
@@ -196,7 +196,7 @@ mod tests {
                 *slot = byte.wrapping_add(place as u8);
             }
             assert_eq!(classify(&block), classify_plainly(&block));
-            assert_eq!(leads_of(&block), leads_plainly(&block));
+            assert_eq!(lead_byte_masks(&block), lead_byte_masks_scalar(&block));
         }
     }
 

@@ -15,7 +15,7 @@ use super::class::{Class, character_at, wide_character_at};
 
 /// What one block tells the next.
 #[derive(Default)]
-struct Carry {
+struct BlockCarry {
     /// Whether the last byte is a letter, a number, a symbol, white space, U+0020; each 0 or 1.
     letter: u64,
     number: u64,
@@ -33,7 +33,7 @@ pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, usize)) {
     if text.is_empty() {
         return;
     }
-    let mut carry = Carry::default();
+    let mut carry = BlockCarry::default();
     let mut word_start = 0;
     let mut base = 0;
     // The end of the text counts as one more start, so that there is one call of `visit`, which is then inlined.
@@ -62,7 +62,7 @@ pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, usize)) {
 
 /// A bit for each byte of the block that starts a word.
 #[inline(always)]
-fn starts_in_block(text: &[u8], base: usize, carry: &mut Carry) -> u64 {
+fn starts_in_block(text: &[u8], base: usize, carry: &mut BlockCarry) -> u64 {
     let mut masks = masks_at(text, base);
     let mut wide_spaces = 0;
     let mut wide_starts = 0;
@@ -132,7 +132,7 @@ fn contraction(text: &[u8]) -> Option<u32> {
 /// Puts the characters of several bytes into the masks. Returns the bytes of white space among them, and which of those
 /// start a word.
 #[inline]
-fn add_wide(text: &[u8], base: usize, masks: &mut Masks, carry: &mut Carry) -> (u64, u64) {
+fn add_wide(text: &[u8], base: usize, masks: &mut Masks, carry: &mut BlockCarry) -> (u64, u64) {
     let mut wide_spaces = 0;
     let mut wide_starts = 0;
     let mut todo = masks.wide;
