@@ -8,6 +8,9 @@ use nilo_sample::{Limit, LimitCounts, RecordedTable, Recording, Subject};
 use crate::peak::told_by_wait;
 use crate::process_peaks::resident_peaks;
 
+/// A process may end up to so many samples after the last one: the last tick may be late.
+const SAMPLES_MISSED: f64 = 2.0;
+
 /// The process that came nearest to such a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct NearestProcess {
@@ -42,14 +45,21 @@ pub(crate) fn nearest_process(
     };
     let processes = recording.tables.iter().filter_map(of_table);
     let nearest = processes.max_by(|one, other| one.bytes.total_cmp(&other.bytes))?;
-    let is_unread = counts == LimitCounts::AddressSpace
-        && from_nanos == 0
-        && nearest.bytes < largest_resident(recording, limit);
-    (!is_unread).then_some(nearest)
+    if counts != LimitCounts::AddressSpace || from_nanos != 0 {
+        return Some(nearest);
+    }
+    // All that is resident lies in the address space. Where less was read of that, the process may have grown since the last sample;
+    // a difference that its growth does not explain is that of another program: addresses were read before this one had begun.
+    let resident_bytes = largest_resident(recording, limit);
+    let unread = resident_bytes - nearest.bytes;
+    let may_have_risen = SAMPLES_MISSED * largest_rise(recording, limit, nearest.pid, 0);
+    (unread <= may_have_risen.max(0.0)).then_some(NearestProcess {
+        bytes: nearest.bytes.max(resident_bytes),
+        ..nearest
+    })
 }
 
-/// The most that one process below the limit held in memory, all of which lies in its address space.
-/// Where less was read of that, it was read before the program had begun.
+/// The most that one process below the limit held in memory.
 fn largest_resident(recording: &Recording, limit: &Limit) -> f64 {
     let marks = resident_peaks(recording).into_values();
     let marks = marks.map(|peak| peak.bytes).chain(told_by_wait(recording));
@@ -139,6 +149,32 @@ mod tests {
         assert!(nearest_process(&recording, &limit("as", 100), 0).is_some());
         // What the kernel tells of the process that ended is more than all that was read of its addresses.
         *recording.tables.last_mut().unwrap() = told(98.0);
+        assert_eq!(nearest_process(&recording, &limit("as", 100), 0), None);
+    }
+
+    #[test]
+    fn what_a_process_rose_by_after_its_last_sample_counts_as_far_as_it_is_resident() {
+        let mut recording = recording();
+        let row = |virtual_bytes| ProcessRow {
+            rss_bytes: 5.0,
+            virtual_bytes,
+            ..ProcessRow::ABSENT
+        };
+        let id = ProcessId {
+            pid: 7,
+            start_ticks: 1,
+        };
+        let told = |bytes| fixture::tree(&[(1, 5.0, ABSENT, 0.0), (9, ABSENT, bytes, ABSENT)]);
+        let rising = [(1, row(80.0)), (2, row(82.0)), (3, row(94.0))];
+        recording.tables = vec![
+            fixture::table_of(TableSpec::process(id), &rising),
+            told(98.0),
+        ];
+        let nearest = nearest_process(&recording, &limit("as", 100), 0).unwrap();
+        assert_eq!((nearest.pid, nearest.bytes), (7, 98.0));
+        // More than its growth explains.
+        let steady = [(1, row(20.0)), (2, row(22.0))];
+        recording.tables[0] = fixture::table_of(TableSpec::process(id), &steady);
         assert_eq!(nearest_process(&recording, &limit("as", 100), 0), None);
     }
 

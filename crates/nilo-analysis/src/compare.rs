@@ -6,6 +6,7 @@ use nilo_sample::{RunDescription, RunStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::compare_gpus::{ComparedGpus, compare_gpus};
 use crate::compare_training::{
     ComparedFigure, compare_metrics, compare_phases, compare_throughput,
 };
@@ -38,7 +39,7 @@ pub struct Comparison {
 pub struct ComparedRun {
     /// Run id.
     pub run: String,
-    /// The user's name, or the command; runs of one name have their start with it.
+    /// The user's name, or the command, or the id where there is neither; runs of one name have their start with it.
     pub label: String,
     /// The run that it continues, which has its earlier steps.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +63,9 @@ pub struct ComparedRun {
     pub mean_bytes: Option<u64>,
     /// CPU time.
     pub cpu_secs: Option<f64>,
+    /// Its GPUs; absent where it was on none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<ComparedGpus>,
     /// Peak against the first run's: 0.1 is ten percent more.
     pub peak_change_ratio: Option<f64>,
     /// Mean against the first run's.
@@ -135,6 +139,8 @@ impl<'a> From<&'a RunDescription> for LabelledRun<'a> {
 pub fn run_labels(runs: &[LabelledRun<'_>]) -> Vec<String> {
     let own = |run: &LabelledRun<'_>| match run.name {
         Some(name) => name.to_owned(),
+        // A look at the machine has no command.
+        None if run.command.is_empty() => run.id.to_owned(),
         None => run.command.join(" "),
     };
     let own: Vec<String> = runs.iter().map(own).collect();
@@ -180,7 +186,9 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
     };
     let base = summaries.first();
     let labels = run_labels(&summaries.iter().map(LabelledRun::from).collect::<Vec<_>>());
-    let runs = summaries.iter().zip(labels).map(|(summary, label)| {
+    let gpus = compare_gpus(summaries);
+    let labelled = summaries.iter().zip(labels).zip(gpus);
+    let runs = labelled.map(|((summary, label), gpus)| {
         let memory = &summary.memory;
         let of = |pick: fn(&Summary) -> Option<f64>| change(pick(summary), base.and_then(pick));
         ComparedRun {
@@ -196,6 +204,7 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
             peak_bytes: memory.peak_bytes,
             mean_bytes: memory.mean_bytes,
             cpu_secs: summary.cpu.total_secs,
+            gpus,
             peak_change_ratio: of(|s| s.memory.peak_bytes.map(|v| v as f64)),
             mean_change_ratio: of(|s| s.memory.mean_bytes.map(|v| v as f64)),
             duration_change_ratio: of(|s| Some(s.duration_secs)),

@@ -10,6 +10,7 @@ use nilo_sample::{
 };
 
 use crate::exhausted_limit::{LoggedPlace, exhausted_limit};
+use crate::gpu_ending::with_gpu_failure;
 use crate::owned_cgroup::is_owned;
 
 const SIGKILL: i32 = 9;
@@ -69,7 +70,7 @@ pub fn judge_ending(recording: &Recording, aftermath: &EndingEvidence) -> Ending
         _ if aftermath.gone => RunStatus::Ended,
         _ => RunStatus::Lost,
     };
-    Ending {
+    let ending = Ending {
         status,
         exit_code: aftermath.exit_code,
         signal: aftermath.signal,
@@ -77,6 +78,7 @@ pub fn judge_ending(recording: &Recording, aftermath: &EndingEvidence) -> Ending
         oom,
         left_running: aftermath.left_running.clone(),
         lost_rank: None,
+        gpu_out_of_memory: None,
         recorder_death: aftermath.recorder_died.then(|| RecorderDeath {
             pid: recording.description.recorder_pid,
             recorded_until_nanos: recording.last_time_nanos(),
@@ -84,7 +86,8 @@ pub fn judge_ending(recording: &Recording, aftermath: &EndingEvidence) -> Ending
                 .has_kernel_log
                 .then(|| log_names_recorder(recording, aftermath)),
         }),
-    }
+    };
+    with_gpu_failure(recording, ending)
 }
 
 fn log_names_recorder(recording: &Recording, aftermath: &EndingEvidence) -> bool {
@@ -115,7 +118,7 @@ fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill
     }
     let killed = aftermath.signal == Some(SIGKILL) || aftermath.exit_code == Some(128 + SIGKILL);
     let unwaited = aftermath.exit_code.is_none() && aftermath.signal.is_none();
-    let vanished = unwaited && !aftermath.detached;
+    let vanished = unwaited && !aftermath.detached && !aftermath.recorder_alive;
     let mut roots = recording.description.root_pids.iter();
     let goes_on = roots.any(|pid| aftermath.left_running.contains(pid));
     let unseen = vanished && !aftermath.gone && !goes_on;
@@ -153,7 +156,7 @@ fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill
             _ => Certainty::Possible,
         };
         if !cgroup.owned {
-            evidence.push(format!("other jobs share cgroup {}", cgroup.path));
+            evidence.push(format!("cgroup {} holds other processes too", cgroup.path));
         }
         certainty = certainty.max(Some(rung));
     }

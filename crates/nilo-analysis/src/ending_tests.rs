@@ -183,6 +183,44 @@ fn a_recorder_that_died_far_from_the_limit_is_lost() {
 }
 
 #[test]
+fn a_kill_is_certain_while_the_job_goes_on_where_nobody_else_is_in_its_cgroup() {
+    let alive = EndingEvidence {
+        recorder_alive: true,
+        ..EndingEvidence::default()
+    };
+    let certainty = |owned| {
+        let mut recording = in_cgroup(&[(0, 10.0, 0.0), (1300, 97.0, 1.0)], owned);
+        let ended = Event::ProcessEnded {
+            id: ProcessId {
+                pid: 7,
+                start_ticks: 1,
+            },
+            peak_rss_bytes: None,
+            exit_code: None,
+            signal: None,
+        };
+        recording.events = vec![
+            TimedEvent {
+                time_nanos: 1_300_000_000,
+                event: Event::OomKill {
+                    cgroup: Some("/job".into()),
+                    kills: 1,
+                },
+            },
+            TimedEvent {
+                time_nanos: 1_350_000_000,
+                event: ended,
+            },
+        ];
+        let ending = judge_ending(&recording, &alive);
+        assert_eq!(ending.status, RunStatus::Running);
+        ending.oom.unwrap().certainty
+    };
+    assert_eq!(certainty(1.0), Certainty::Certain);
+    assert_eq!(certainty(0.0), Certainty::Possible);
+}
+
+#[test]
 fn a_counter_read_after_the_end_completes_the_files() {
     let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 50.0, 0.0)], 1.0);
     let aftermath = EndingEvidence {

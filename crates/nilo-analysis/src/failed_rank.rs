@@ -115,6 +115,7 @@ mod tests {
             left_running: Vec::new(),
             recorder_death: None,
             lost_rank: None,
+            gpu_out_of_memory: None,
         }
     }
 

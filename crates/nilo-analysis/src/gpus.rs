@@ -8,6 +8,8 @@ use nilo_sample::{Event, RecordedTable, Recording, SeriesView, Subject, is_absen
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::gpu_sensors::{GpuSensorSummary, summarize_sensors};
+
 /// One GPU.
 #[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct GpuSummary {
@@ -31,6 +33,10 @@ pub struct GpuSummary {
     pub peak_job_bytes: Option<u64>,
     /// Mean share of the time in which some kernel ran.
     pub mean_utilization: Option<f64>,
+    /// The index of the divided GPU (MIG) that this is a part of.
+    pub part_of: Option<u32>,
+    /// Power, temperature, clocks and throttling; absent where the driver tells none of it.
+    pub sensors: Option<GpuSensorSummary>,
 }
 
 impl GpuSummary {
@@ -50,6 +56,7 @@ pub fn summarize_gpus(recording: &Recording, end_nanos: u64) -> Vec<GpuSummary> 
             uuid,
             total_bytes,
             reserved_bytes,
+            part_of,
         } = &timed.event
         {
             let gpu = GpuSummary {
@@ -58,6 +65,7 @@ pub fn summarize_gpus(recording: &Recording, end_nanos: u64) -> Vec<GpuSummary> 
                 uuid: Some(uuid.clone()),
                 total_bytes: *total_bytes,
                 reserved_bytes: *reserved_bytes,
+                part_of: *part_of,
                 ..GpuSummary::default()
             };
             known.insert(*index, gpu);
@@ -90,11 +98,12 @@ fn measure(mut gpu: GpuSummary, table: &RecordedTable, end_nanos: u64) -> GpuSum
     // Nothing while nobody was listed, and later not known: that is not nothing.
     gpu.peak_job_bytes = peak("job_bytes").filter(|bytes| *bytes > 0 || !has_unknown_share(table));
     gpu.mean_utilization = mean("utilization");
+    gpu.sensors = summarize_sensors(table, end_nanos);
     gpu
 }
 
 /// Whether the device was read at some time without the job's share of it.
-fn has_unknown_share(table: &RecordedTable) -> bool {
+pub fn has_unknown_share(table: &RecordedTable) -> bool {
     let Some((used, job)) = table.series("used_bytes").zip(table.series("job_bytes")) else {
         return true;
     };
@@ -144,6 +153,7 @@ mod tests {
                 uuid: format!("GPU-{index}"),
                 total_bytes: Some(100),
                 reserved_bytes: Some(4),
+                part_of: None,
             },
         }
     }
@@ -155,6 +165,7 @@ mod tests {
             total_bytes: 100.0,
             job_bytes,
             utilization,
+            ..GpuRow::ABSENT
         }
     }
 
@@ -181,6 +192,8 @@ mod tests {
                 last_used_bytes: Some(50),
                 peak_job_bytes: Some(80),
                 mean_utilization: Some(0.5),
+                part_of: None,
+                sensors: None,
             }]
         );
     }

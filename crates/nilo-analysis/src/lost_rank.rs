@@ -19,7 +19,10 @@ pub fn with_lost_rank(
     ending: Ending,
     is_gone: &dyn Fn(&ProcessId) -> bool,
 ) -> Ending {
-    let is_open = matches!(ending.status, RunStatus::Running | RunStatus::OomKilled);
+    let is_open = matches!(
+        ending.status,
+        RunStatus::Running | RunStatus::OomKilled | RunStatus::GpuOutOfMemory
+    );
     let lost_rank = match is_open {
         true => None,
         false => find_lost_rank(recording, is_gone),
@@ -127,6 +130,7 @@ mod tests {
             left_running: Vec::new(),
             recorder_death: None,
             lost_rank: None,
+            gpu_out_of_memory: None,
         }
     }
 

@@ -1,10 +1,11 @@
 //! Running out of memory as `nilo show` and `nilo runs` have it in JSON: the kernel killed, or the program died of an exception that says so.
 
-use nilo_sample::{Certainty, Limit, OomKill};
+use nilo_sample::{Certainty, GpuAllocationFailure, Limit, OomKill};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::assessment::{RanOut, RanOutKind};
+use crate::gpu_oom::GpuOomCause;
 use crate::limit_use::LimitUse;
 use crate::tracking::Resource;
 use nilo_forecast::Growth;
@@ -24,6 +25,12 @@ pub struct OomSummary {
     pub limit: Option<Limit>,
     /// The most that was held; of a cgroup's limit, all that was charged to the cgroup.
     pub peak_bytes: Option<u64>,
+    /// What was asked for and held, where an allocation on a GPU failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuAllocationFailure>,
+    /// Why that allocation failed, where it can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_cause: Option<GpuOomCause>,
     /// What filled the limit, where it is a cgroup's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_use: Option<LimitUse>,
@@ -57,6 +64,8 @@ impl OomSummary {
                     .filter(|_| ran_out.kind == RanOutKind::OomKill)
                     .and_then(|kill| kill.limit.clone()),
                 peak_bytes: ran_out.peak_bytes,
+                gpu: ran_out.gpu.clone(),
+                gpu_cause: ran_out.gpu_cause.clone(),
                 limit_use: ran_out.limit_use,
                 time_nanos: ran_out.time_nanos,
                 victim_pid: ran_out.pid,
@@ -71,6 +80,8 @@ impl OomSummary {
                 resource: None,
                 limit: kill.limit.clone(),
                 peak_bytes: None,
+                gpu: None,
+                gpu_cause: None,
                 limit_use: None,
                 time_nanos: kill.time_nanos,
                 victim_pid: kill.victim_pid,

@@ -1,9 +1,9 @@
-//! What a list of runs tells of each: how it ended and how much memory it took, without judging what its curve foretold.
+//! What a list of runs tells of each: how it ended and how much memory it took, without judging what its curve predicted.
 //!
 //! A summary replays the recording through the forecasts; a list of a thousand runs cannot wait for that.
 
 use nilo_sample::units::to_secs;
-use nilo_sample::{Ending, RecorderDeath, Recording, RunStatus, Severity};
+use nilo_sample::{Ending, RecorderDeath, Recording, RunStatus, Severity, Subject};
 
 use crate::assessment::{ran_out, ran_out_without_growth};
 use crate::exceptions::{ExceptionSummary, ending_exception};
@@ -32,6 +32,19 @@ pub struct RunOutline {
     pub recorder_death: Option<RecorderDeath>,
 }
 
+/// Whether the outline of a run is made of such a table. Processes are: the peak is the largest of what the tree and they tell, in every view.
+pub fn is_in_outline(subject: &Subject) -> bool {
+    matches!(
+        subject,
+        Subject::Tree
+            | Subject::Process(_)
+            | Subject::ProcessDetail(_)
+            | Subject::Cgroup { .. }
+            | Subject::Host
+            | Subject::Gpu { .. }
+    )
+}
+
 /// Outlines a recording whose ending has been judged.
 pub fn outline(recording: &Recording, ending: &Ending) -> RunOutline {
     // Only what ran out of memory has a growth that led there.
@@ -51,7 +64,7 @@ pub fn outline(recording: &Recording, ending: &Ending) -> RunOutline {
 }
 
 impl RunOutline {
-    /// How it ended in a few words: `exited 3`, `exited 1 (out of memory)`, `killed 9`, `oom-killed`.
+    /// How it ended in a few words: `exited 3`, `exited 1 (out of memory)`, `killed 9`, `oom-killed`, `gpu-out-of-memory`.
     pub fn short_ending(&self) -> String {
         short_ending(
             self.status,
@@ -101,7 +114,7 @@ pub(crate) fn ending_severity(
 ) -> Option<Severity> {
     match (status, exit_code) {
         _ if has_run_out_of(oom) => Some(Severity::Critical),
-        (RunStatus::OomKilled, _) => Some(Severity::Critical),
+        (RunStatus::OomKilled | RunStatus::GpuOutOfMemory, _) => Some(Severity::Critical),
         (RunStatus::Killed | RunStatus::Lost, _) => Some(Severity::Warning),
         (RunStatus::Exited, Some(code)) if code != 0 => Some(Severity::Warning),
         _ => None,

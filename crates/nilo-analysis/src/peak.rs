@@ -1,15 +1,16 @@
 //! The peak of a recording: what the kernel saw, where it keeps marks, and the samples elsewhere.
 //!
-//! A process's resident pages are distinct pages of the tree, so the tree's peak is at least that of its largest process.
+//! What a process holds are distinct pages of the tree, each counted once however often it has mapped it (`process_peaks.rs`):
+//! so the tree's peak is at least that of its largest process.
 //! A cgroup's own peak is no evidence: it counts page cache and kernel memory, of this job and of others before it.
 
 use nilo_sample::{Event, RecordedTable, Recording, Subject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::process_peaks::resident_peaks;
+use crate::process_peaks::held_peaks;
 
-/// A peak must exceed another by this factor to take its place, so that the kind does not flicker over rounding.
+/// A peak must exceed another by this factor to take the place of its kind and time, so that these do not flicker over rounding.
 const MARGIN: f64 = 1.001;
 
 /// Where the figure of a peak comes from.
@@ -61,10 +62,13 @@ pub struct Peak {
 }
 
 pub(crate) fn larger(best: Peak, next: Peak) -> Peak {
-    if next.bytes > best.bytes * MARGIN {
-        next
-    } else {
-        best
+    match next.bytes > best.bytes * MARGIN {
+        true => next,
+        // Whichever says so: a tree has at least what is shown of its largest process.
+        false => Peak {
+            bytes: best.bytes.max(next.bytes),
+            ..best
+        },
     }
 }
 
@@ -95,7 +99,7 @@ pub fn tree_peak(recording: &Recording) -> Option<Peak> {
             },
         })
     });
-    let largest = resident_peaks(recording)
+    let largest = held_peaks(recording)
         .into_values()
         .max_by(|a, b| a.bytes.total_cmp(&b.bytes));
     let candidates = [sampled, marked, largest, told_at_the_end(recording)];

@@ -67,7 +67,7 @@ fn a_tree_holds_at_least_what_its_largest_process_held() {
         (peak.bytes, peak.kind, peak.time_nanos),
         (90.0, PeakKind::Vmhwm, MILLI)
     );
-    assert_eq!(resident_peaks(&recording)[&ID].bytes, 90.0);
+    assert_eq!(held_peaks(&recording)[&ID].bytes, 90.0);
 }
 
 #[test]
@@ -110,4 +110,14 @@ fn a_mark_from_before_we_attached_counts_once_it_rises() {
     let mut recording = with_process(&[10.0, 20.0], &[500.0, 600.0]);
     recording.description.mode = RunMode::Watch;
     assert_eq!(tree_peak(&recording).unwrap().bytes, 600.0);
+}
+
+#[test]
+fn a_tree_is_never_shown_with_less_than_its_largest_process() {
+    let mut recording = with_process(&[10.0, 100_000.0], &[10.0, 100_050.0]);
+    let peak = tree_peak(&recording).unwrap();
+    assert_eq!((peak.bytes, peak.kind), (100_050.0, PeakKind::SampledRss));
+    assert_eq!(held_peaks(&recording)[&ID].bytes, 100_050.0);
+    recording.tables.truncate(2);
+    assert_eq!(tree_peak(&recording).unwrap().bytes, 100_000.0);
 }

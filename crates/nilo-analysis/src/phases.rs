@@ -48,6 +48,12 @@ pub struct PhaseSummary {
     pub max_secs: Option<f64>,
     /// Share of the run's wall time; where several processes are in it at once, of the time of each.
     pub wall_share_ratio: Option<f64>,
+    /// The most GPU memory in PyTorch's tensors while it ran, of the times that were looked at: this much at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_at_least_bytes: Option<u64>,
+    /// And this much at most; the peak is known where both are the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_at_most_bytes: Option<u64>,
     /// The same for each rank of a distributed run, where several timed it; the figures above are those of the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<PhaseOfRank>,
@@ -178,8 +184,18 @@ fn figures(name: &str, tables: &[&RecordedTable], wall_nanos: u64) -> Option<Pha
         p95_secs: quantile(&mut durations, 0.95),
         max_secs: durations.iter().copied().reduce(f64::max),
         wall_share_ratio: (count > 0 && wall_secs > 0.0).then(|| total_secs / wall_secs),
+        peak_at_least_bytes: highest_bytes(tables, "peak_at_least_bytes"),
+        peak_at_most_bytes: highest_bytes(tables, "peak_at_most_bytes"),
         ranks: Vec::new(),
     })
+}
+
+/// The highest value of a column that some of the tables have.
+fn highest_bytes(tables: &[&RecordedTable], column: &str) -> Option<u64> {
+    let series = tables.iter().filter_map(|table| table.series(column));
+    let values = series.flat_map(|series| series.values.iter().copied());
+    let usable = values.filter(|bytes| bytes.is_finite() && *bytes >= 0.0);
+    usable.reduce(f64::max).map(|bytes| bytes as u64)
 }
 
 /// Finds each phase's parent and puts the list in the order of a tree.
@@ -232,7 +248,7 @@ mod tests {
     use super::*;
     use nilo_sample::TableSpec;
     use nilo_sample::fixture;
-    use nilo_sample::rows::{PhaseRow, SampledPhaseRow};
+    use nilo_sample::rows::{GpuPhaseRow, PhaseRow, SampledPhaseRow};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -282,6 +298,29 @@ mod tests {
         assert!((forward.total_secs - 2.2).abs() < 1e-9);
         assert!((forward.wall_share_ratio.unwrap() - 0.22).abs() < 1e-9);
         assert!((forward.mean_secs.unwrap() - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_peak_of_a_phase_lies_between_the_highest_bounds_of_its_times() {
+        let mut table = fixture::table(TableSpec::gpu_phase("forward"));
+        for (end_secs, at_least, at_most) in [(1, 80.0, 80.0), (5, 50.0, 100.0)] {
+            let row = GpuPhaseRow {
+                duration_nanos: 0.1 * SECOND as f64,
+                weight: 2.0,
+                peak_at_least_bytes: at_least,
+                peak_at_most_bytes: at_most,
+            };
+            fixture::tick(&mut table, end_secs * SECOND, row);
+        }
+        let found = summary_of(vec![
+            table,
+            phase("", "forward", &[(2, 0.1)]),
+            phase("", "data", &[(1, 0.1)]),
+        ]);
+        let bounds = |at: usize| (found[at].peak_at_least_bytes, found[at].peak_at_most_bytes);
+        assert_eq!(bounds(0), (Some(80), Some(100)));
+        assert_eq!((found[0].count, found[0].represented_count), (3, 5));
+        assert_eq!(bounds(1), (None, None));
     }
 
     #[test]

@@ -124,6 +124,7 @@ fn a_rise_between_the_marks_that_a_program_tells_is_of_its_run() {
         event: Event::HighWater {
             id: PARENT,
             rss_bytes,
+            resident_bytes: None,
         },
     };
     // A mark that stood there before says nothing of the run.
@@ -133,4 +134,88 @@ fn a_rise_between_the_marks_that_a_program_tells_is_of_its_run() {
     let peak = process_peaks(&recording)[&PARENT].resident.unwrap();
     assert_eq!((peak.bytes, peak.kind), (450.0, PeakKind::Vmhwm));
     assert_eq!(peak.time_nanos, 800);
+}
+
+/// One process, by time, resident and distinct memory, with marks of the kernel by time.
+fn mapping_twice(rows: &[(u64, f64, f64)], marks: &[(u64, f64)]) -> Recording {
+    let mut recording = fixture::recording();
+    let row = |(time, rss_bytes, distinct_bytes): &(u64, f64, f64)| {
+        let row = ProcessRow {
+            rss_bytes: *rss_bytes,
+            memory_bytes: *distinct_bytes,
+            distinct_bytes: *distinct_bytes,
+            ..ProcessRow::ABSENT
+        };
+        (*time, row)
+    };
+    let mark = |(time, peak_rss_bytes): &(u64, f64)| {
+        let row = ProcessDetailRow {
+            peak_rss_bytes: *peak_rss_bytes,
+            ..ProcessDetailRow::ABSENT
+        };
+        (*time, row)
+    };
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    let marks: Vec<_> = marks.iter().map(mark).collect();
+    recording.tables = vec![
+        fixture::table_of(TableSpec::process(PARENT), &rows),
+        fixture::table_of(TableSpec::process_detail(PARENT), &marks),
+    ];
+    recording.events = vec![started(PARENT, 1, "python train.py")];
+    recording
+}
+
+#[test]
+fn pages_that_a_process_maps_twice_are_in_its_peak_once() {
+    let rows = [(0, 30.0, 30.0), (10, 830.0, 430.0), (20, 830.0, 430.0)];
+    let marks = [(0, 30.0), (10, 830.0), (20, 830.0)];
+    let mut recording = mapping_twice(&rows, &marks);
+    let end = |bytes| TimedEvent {
+        time_nanos: 30,
+        event: Event::ProcessEnded {
+            id: PARENT,
+            peak_rss_bytes: Some(bytes),
+            exit_code: Some(0),
+            signal: None,
+        },
+    };
+    recording.events.push(end(830));
+    let peaks = process_peaks(&recording)[&PARENT];
+    assert_eq!(peaks.resident.unwrap().bytes, 430.0);
+    assert_eq!(peaks.added_bytes, Some(430.0));
+    assert_eq!(resident_peaks(&recording)[&PARENT].bytes, 830.0);
+    // A spike that only the kernel saw, between the last sample and the end.
+    recording.events.pop();
+    recording.events.push(end(1130));
+    assert_eq!(resident(&recording, PARENT), 730.0);
+}
+
+#[test]
+fn a_spike_beside_what_is_mapped_twice_is_found() {
+    let rows = [(0, 30.0, 30.0), (10, 830.0, 430.0), (30, 30.0, 30.0)];
+    // Before, meanwhile, and after it was unmapped.
+    let before = [(5, 530.0), (10, 830.0), (30, 830.0)];
+    assert_eq!(resident(&mapping_twice(&rows, &before), PARENT), 530.0);
+    let meanwhile = [(5, 30.0), (10, 830.0), (20, 1130.0), (30, 1130.0)];
+    assert_eq!(resident(&mapping_twice(&rows, &meanwhile), PARENT), 730.0);
+    let after = [(5, 30.0), (10, 830.0), (30, 830.0), (40, 1500.0)];
+    assert_eq!(resident(&mapping_twice(&rows, &after), PARENT), 1500.0);
+}
+
+#[test]
+fn a_process_that_no_sample_saw_has_the_rise_that_it_told_itself() {
+    let mut recording = fixture::recording();
+    recording.description.mode = RunMode::Python;
+    let told = |time_nanos, rss_bytes| TimedEvent {
+        time_nanos,
+        event: Event::HighWater {
+            id: CHILD,
+            rss_bytes,
+            resident_bytes: None,
+        },
+    };
+    recording.events = vec![told(0, 400), told(80, 400)];
+    assert!(process_peaks(&recording).is_empty());
+    recording.events.push(told(90, 600));
+    assert_eq!(resident(&recording, CHILD), 600.0);
 }

@@ -98,7 +98,7 @@ fn owner_of<'p, 'a>(
     let (before, after) = programs.split_at(begun.max(1).min(programs.len()));
     let has_peak = |program: &&RunProgram<'_>| {
         let mark = program.first_mark_bytes;
-        mark.is_some_and(|mark| mark >= SAME_PEAK * moment.rss_bytes)
+        mark.is_some_and(|mark| mark >= SAME_PEAK * moment.held_bytes)
     };
     let noticed_late = after.iter().take_while(has_peak).last();
     noticed_late.or(before.last())

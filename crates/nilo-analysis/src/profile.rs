@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::charged::charged_to_own_limit;
 use crate::ending::limit_in_force;
+use crate::gpu_sensors::GpuSensorSummary;
 use crate::gpus::{held_mean, summarize_gpus};
 use crate::held_of_limit::held_of_limit;
 use nilo_forecast::{LevelTrend, level_trend};
@@ -18,14 +19,14 @@ use nilo_forecast::{LevelTrend, level_trend};
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// How often each kind of thing was read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadCounts {
     /// The process tree.
     pub processes: u64,
     /// The host.
     pub host: u64,
-    /// The GPUs.
-    pub gpus: u64,
+    /// Each GPU by its index: one that is lost is not read any more.
+    pub gpus: BTreeMap<u32, u64>,
 }
 
 /// Levels and statistics of a time of watching.
@@ -46,10 +47,13 @@ pub struct Profile {
 /// One memory.
 #[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct DeviceProfile {
-    /// The last reading.
-    pub current_usage: Usage,
+    /// The last reading; `null` of a GPU that cannot be read any more.
+    pub current_usage: Option<Usage>,
     /// All readings.
     pub statistics: UtilizationStatistics,
+    /// On a GPU: power, temperature, clocks and throttling, where the driver tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensors: Option<GpuSensorSummary>,
 }
 
 /// A level, in bytes.
@@ -115,12 +119,12 @@ impl GpuTotals {
 }
 
 /// Profiles what was recorded up to a time.
-pub fn profile(recording: &Recording, end_nanos: u64, looks: ReadCounts) -> Profile {
-    let devices = gpus(recording, end_nanos, looks.gpus);
-    let levels = devices.values().map(|device| {
-        let usage = &device.current_usage;
-        (usage.allocated, usage.total)
-    });
+pub fn profile(recording: &Recording, end_nanos: u64, looks: &ReadCounts) -> Profile {
+    let devices = gpus(recording, end_nanos, &looks.gpus);
+    let present = devices
+        .values()
+        .filter_map(|device| device.current_usage.as_ref());
+    let levels = present.map(|usage| (usage.allocated, usage.total));
     Profile {
         summary: GpuTotals::of(levels),
         devices,
@@ -129,7 +133,11 @@ pub fn profile(recording: &Recording, end_nanos: u64, looks: ReadCounts) -> Prof
     }
 }
 
-fn gpus(recording: &Recording, end_nanos: u64, looks: u64) -> BTreeMap<String, DeviceProfile> {
+fn gpus(
+    recording: &Recording,
+    end_nanos: u64,
+    looks: &BTreeMap<u32, u64>,
+) -> BTreeMap<String, DeviceProfile> {
     let mut devices = BTreeMap::new();
     for gpu in summarize_gpus(recording, end_nanos) {
         let subject = Subject::Gpu { index: gpu.index };
@@ -141,9 +149,17 @@ fn gpus(recording: &Recording, end_nanos: u64, looks: u64) -> BTreeMap<String, D
         };
         let total = whole.saturating_sub(gpu.reserved_bytes.unwrap_or(0));
         let own = table.series("job_bytes").and_then(SeriesView::last);
-        if let Some(mut device) = device(level, total, end_nanos, looks) {
-            device.current_usage.limit = gpu.name.unwrap_or_default();
-            device.current_usage.own = own.map(|bytes| bytes as u64);
+        let looks = looks.get(&gpu.index).copied().unwrap_or(0);
+        // What cannot be read any more leaves an empty row.
+        let is_lost = level.values.last().is_some_and(|last| is_absent(*last));
+        if let Some((mut usage, statistics)) = device(level, total, end_nanos, looks) {
+            usage.limit = gpu.name.unwrap_or_default();
+            usage.own = own.map(|bytes| bytes as u64);
+            let device = DeviceProfile {
+                current_usage: (!is_lost).then_some(usage),
+                statistics,
+                sensors: gpu.sensors,
+            };
             devices.insert(gpu.index.to_string(), device);
         }
     }
@@ -166,9 +182,9 @@ fn host(recording: &Recording, end_nanos: u64, looks: u64) -> Option<DeviceProfi
         values: &used,
         ..available
     };
-    let mut device = device(level, total, end_nanos, looks)?;
-    device.current_usage.limit = "host memory".to_owned();
-    Some(device)
+    let (mut usage, statistics) = device(level, total, end_nanos, looks)?;
+    usage.limit = "host memory".to_owned();
+    Some(DeviceProfile::without_sensors(usage, statistics))
 }
 
 fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<DeviceProfile> {
@@ -196,8 +212,8 @@ fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device
         times: &times,
         values: &levels,
     };
-    let mut device = device(level, total, end_nanos, looks)?;
-    device.current_usage.limit = limit.map_or_else(
+    let (mut usage, mut statistics) = device(level, total, end_nanos, looks)?;
+    usage.limit = limit.map_or_else(
         || "no limit known".to_owned(),
         |limit| limit.source.to_string(),
     );
@@ -205,7 +221,7 @@ fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device
     let host = recording.table(&Subject::Host);
     let available = host.and_then(|host| host.series("available_bytes")?.last());
     if let Some(available) = available {
-        device.current_usage.free = device.current_usage.free.min(available as u64);
+        usage.free = usage.free.min(available as u64);
     }
     let marks = table.series("high_water_bytes");
     let mark = marks.and_then(|marks| marks.max()).map(|(_, mark)| mark);
@@ -215,13 +231,27 @@ fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device
             true => held_of_limit(recording, peak).map_or(peak, |held| held.min(total as f64)),
             false => peak,
         };
-        let statistics = &mut device.statistics;
         statistics.peak_allocated = statistics.peak_allocated.max(held as u64);
     }
-    Some(device)
+    Some(DeviceProfile::without_sensors(usage, statistics))
 }
 
-fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Option<DeviceProfile> {
+impl DeviceProfile {
+    fn without_sensors(usage: Usage, statistics: UtilizationStatistics) -> DeviceProfile {
+        DeviceProfile {
+            current_usage: Some(usage),
+            statistics,
+            sensors: None,
+        }
+    }
+}
+
+fn device(
+    level: SeriesView<'_>,
+    total: u64,
+    end_nanos: u64,
+    looks: u64,
+) -> Option<(Usage, UtilizationStatistics)> {
     let last = level.last()?;
     let (_, highest) = level.max()?;
     let lowest = level
@@ -231,8 +261,8 @@ fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Opti
     let mean = held_mean(level, end_nanos)?;
     let share = |bytes: f64| rounded(percent(bytes, total));
     let times: Vec<f64> = level.times.iter().map(|nanos| *nanos as f64).collect();
-    Some(DeviceProfile {
-        current_usage: Usage {
+    Some((
+        Usage {
             allocated: last as u64,
             free: total.saturating_sub(last as u64),
             total,
@@ -240,7 +270,7 @@ fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Opti
             limit: String::new(),
             own: None,
         },
-        statistics: UtilizationStatistics {
+        UtilizationStatistics {
             avg_utilization: share(mean),
             max_utilization: share(highest),
             min_utilization: share(lowest),
@@ -248,7 +278,7 @@ fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Opti
             samples_count: looks,
             trend: level_trend(&times, level.values, end_nanos as f64, looks),
         },
-    })
+    ))
 }
 
 fn percent(bytes: f64, total: u64) -> f64 {
@@ -270,11 +300,13 @@ mod tests {
     use nilo_sample::rows::{CgroupRow, GpuRow, HostRow, TreeRow};
     use nilo_sample::{Event, Limit, TableSpec, TimedEvent};
 
-    const LOOKS: ReadCounts = ReadCounts {
-        processes: 40,
-        host: 20,
-        gpus: 10,
-    };
+    fn looks() -> ReadCounts {
+        ReadCounts {
+            processes: 40,
+            host: 20,
+            gpus: BTreeMap::from([(1, 10)]),
+        }
+    }
 
     #[test]
     fn a_gpu_is_measured_without_what_its_driver_keeps() {
@@ -285,6 +317,8 @@ mod tests {
                 total_bytes: 100.0,
                 job_bytes,
                 utilization: 0.0,
+                temperature_celsius: 54.0,
+                ..GpuRow::ABSENT
             };
             tick(&mut rows, time, row);
         }
@@ -298,9 +332,10 @@ mod tests {
                 uuid: "GPU-1".to_owned(),
                 total_bytes: Some(100),
                 reserved_bytes: Some(20),
+                part_of: None,
             },
         }];
-        let profile = profile(&run, 200, LOOKS);
+        let profile = profile(&run, 200, &looks());
         let gpu = &profile.devices["1"];
         let usage = Usage {
             allocated: 50,
@@ -318,7 +353,12 @@ mod tests {
             samples_count: 10,
             trend: Some(LevelTrend::Stable),
         };
-        assert_eq!((&gpu.current_usage, &gpu.statistics), (&usage, &statistics));
+        assert_eq!(
+            (gpu.current_usage.as_ref(), &gpu.statistics),
+            (Some(&usage), &statistics)
+        );
+        let sensors = gpu.sensors.as_ref().unwrap();
+        assert_eq!(sensors.temperature_celsius, Some(54.0));
         assert_eq!(profile.summary.total_devices, 1);
         assert_eq!(profile.summary.overall_utilization, 62.5);
         assert_eq!((profile.host, profile.processes), (None, None));
@@ -346,14 +386,17 @@ mod tests {
             bytes: 400,
             source: LimitSource::Host,
         });
-        let profile = profile(&run, 200, LOOKS);
+        let profile = profile(&run, 200, &looks());
         let job = profile.processes.unwrap();
-        assert_eq!(job.current_usage.free, 150);
-        assert_eq!(job.current_usage.utilization_percent, 50.0);
+        assert_eq!(job.current_usage.as_ref().unwrap().free, 150);
+        assert_eq!(
+            job.current_usage.as_ref().unwrap().utilization_percent,
+            50.0
+        );
         assert_eq!(job.statistics.peak_allocated, 300);
         assert_eq!(job.statistics.samples_count, 40);
         let host = profile.host.unwrap();
-        assert_eq!(host.current_usage.allocated, 850);
+        assert_eq!(host.current_usage.as_ref().unwrap().allocated, 850);
         assert_eq!(host.statistics.samples_count, 20);
         assert_eq!(profile.summary, GpuTotals::default());
     }
@@ -384,20 +427,58 @@ mod tests {
                 version: 1,
             },
         });
-        let job = profile(&run, 200, LOOKS).processes.unwrap();
-        let usage = job.current_usage;
+        let job = profile(&run, 200, &looks()).processes.unwrap();
+        let usage = job.current_usage.unwrap();
         assert_eq!((usage.allocated, usage.utilization_percent), (386, 96.5));
         assert_eq!(job.statistics.peak_allocated, 386);
         // In a cgroup that others are in too it is the tree's memory, of which no more than the limit counts against it.
         let owned = run.tables[1].spec.column("owned").unwrap();
         run.tables[1].columns[owned].fill(0.0);
-        let job = profile(&run, 200, LOOKS).processes.unwrap();
-        assert_eq!(job.current_usage.utilization_percent, 100.0);
+        let job = profile(&run, 200, &looks()).processes.unwrap();
+        assert_eq!(
+            job.current_usage.as_ref().unwrap().utilization_percent,
+            100.0
+        );
         assert!(job.statistics.peak_allocated <= 400);
     }
 
     #[test]
     fn a_recording_without_readings_has_an_empty_profile() {
-        assert_eq!(profile(&recording(), 0, LOOKS), Profile::default());
+        assert_eq!(profile(&recording(), 0, &looks()), Profile::default());
+    }
+
+    #[test]
+    fn a_gpu_that_is_lost_has_no_level_now_and_is_in_no_sum() {
+        let mut run = recording();
+        for index in [0, 1] {
+            let mut rows = table(TableSpec::gpu(index));
+            let row = GpuRow {
+                used_bytes: 50.0,
+                total_bytes: 100.0,
+                ..GpuRow::ABSENT
+            };
+            tick(&mut rows, 0, row);
+            if index == 1 {
+                tick(&mut rows, 100, GpuRow::ABSENT);
+            }
+            run.tables.push(rows);
+        }
+        let looks = ReadCounts {
+            gpus: BTreeMap::from([(0, 9), (1, 4)]),
+            ..ReadCounts::default()
+        };
+        let profile = profile(&run, 200, &looks);
+        let lost = &profile.devices["1"];
+        assert_eq!(lost.current_usage, None);
+        assert_eq!(
+            (
+                lost.statistics.samples_count,
+                lost.statistics.peak_allocated
+            ),
+            (4, 50)
+        );
+        assert!(profile.devices["0"].current_usage.is_some());
+        assert_eq!(profile.devices["0"].statistics.samples_count, 9);
+        assert_eq!(profile.summary.total_devices, 1);
     }
 }

@@ -3,6 +3,7 @@
 use nilo_sample::{Ending, Recording, RunMode};
 
 use crate::failed_rank::with_failed_rank;
+use crate::gpu_ending::with_gpu_failure;
 
 /// How a run ended that has an ending in its description, and how long it took: not less than until its last row,
 /// since other ranks may log on, and as the rank that failed first.
@@ -17,7 +18,9 @@ pub fn written_ending(recording: &Recording) -> Option<Ending> {
         time_nanos: ending.time_nanos.max(last_row_nanos),
         ..ending
     };
-    Some(with_failed_rank(recording, ending))
+    let ending = with_failed_rank(recording, ending);
+    // Runs of earlier versions do not say it.
+    Some(with_gpu_failure(recording, ending))
 }
 
 #[cfg(test)]
@@ -41,6 +44,7 @@ mod tests {
             left_running: Vec::new(),
             recorder_death: None,
             lost_rank: None,
+            gpu_out_of_memory: None,
         });
         recording.written_until_nanos = 3 * SECOND;
         let ended = written_ending(&recording).unwrap();

@@ -137,7 +137,7 @@ impl AlertEvaluator {
         let level = risk.forecast.level;
         let is_above = risk.forecast.cause == Some(Cause::AboveLimit);
         let sign = |alarm: RiskLevel| match level {
-            // Nothing is left to foretell: the level has its own alert.
+            // Nothing is left to predict: the level has its own alert.
             _ if is_above => AlarmState::Between,
             level if level >= alarm => AlarmState::Alarm,
             RiskLevel::Low => AlarmState::Calm,

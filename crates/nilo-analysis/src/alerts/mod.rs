@@ -5,11 +5,13 @@
 //! Who is told, and how, is the recorder's business.
 
 mod evaluator;
+mod gpu_failure;
 mod latch;
 mod rules;
 mod wording;
 
 pub use evaluator::{AlertEvaluator, risk_of};
+pub use gpu_failure::GpuFailureAlerts;
 pub use rules::{AlertRules, RulesError};
 
 #[cfg(test)]

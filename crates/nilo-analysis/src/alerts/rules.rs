@@ -43,7 +43,10 @@ impl AlertRules {
             AlertKind::MemoryCritical => Some(self.memory_critical),
             AlertKind::GpuMemoryWarning => Some(self.gpu_warning),
             AlertKind::GpuMemoryCritical => Some(self.gpu_critical),
-            AlertKind::MemoryLeak | AlertKind::OomRisk | AlertKind::Unknown => None,
+            AlertKind::MemoryLeak
+            | AlertKind::OomRisk
+            | AlertKind::GpuOutOfMemory
+            | AlertKind::Unknown => None,
         }
     }
 

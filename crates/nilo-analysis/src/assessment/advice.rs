@@ -1,6 +1,7 @@
 //! What to do about a resource that runs out: what its growth says, and what its files in memory say.
 
-use super::RanOut;
+use super::{RanOut, RanOutKind};
+use crate::gpu_oom::GpuOomKind;
 use crate::tracking::{Resource, ResourceVerdict};
 use nilo_forecast::words::recommendations;
 use nilo_forecast::{Cause, Growth, GrowthKind};
@@ -16,7 +17,7 @@ const SHARED_MEMORY: [&str; 2] = [
 /// Advice about a limit that files in memory fill.
 const TMPFS: [&str; 2] = [
     "Delete files in /dev/shm and other tmpfs that are no longer needed, or write them to disk: they count against the limit",
-    "Ask for more memory next time (`nilo request`)",
+    "Request more memory next time (`nilo request`)",
 ];
 
 /// Advice about `RLIMIT_AS`.
@@ -37,6 +38,14 @@ pub(crate) fn advice(
     cause: Option<Cause>,
     ran_out: Option<&RanOut>,
 ) -> Vec<&'static str> {
+    if let Some(cause) = ran_out.and_then(|ran_out| ran_out.gpu_cause.as_ref()) {
+        return cause.kind.advice().to_vec();
+    }
+    // Of an allocation that failed for no reason that is known, the rules say to make the step fit.
+    let failed = ran_out.is_some_and(|ran_out| ran_out.kind == RanOutKind::GpuAllocation);
+    if failed && cause.is_none() {
+        return GpuOomKind::FirstStep.advice().to_vec();
+    }
     let filled_by_files = ran_out
         .and_then(|ran_out| ran_out.limit_use)
         .is_some_and(|limit_use| {
@@ -54,13 +63,13 @@ pub(crate) fn advice(
 }
 
 /// What drove a resource to its end: growth that led there, where there was one, whatever the last forecast looked at.
-pub(super) fn cause_of_end(ran_out: &RanOut, foretold: Option<Cause>) -> Option<Cause> {
+pub(super) fn cause_of_end(ran_out: &RanOut, predicted: Option<Cause>) -> Option<Cause> {
     match ran_out.growth {
         Some(Growth {
             kind: GrowthKind::Leak,
             ..
         }) => Some(Cause::Leak),
-        Some(_) => foretold.or(Some(Cause::Growth)),
-        None => foretold,
+        Some(_) => predicted.or(Some(Cause::Growth)),
+        None => predicted,
     }
 }

@@ -30,6 +30,8 @@ fn killed() -> RanOut {
         limit_bytes: Some(900 << 20),
         refused_by: None,
         peak_bytes: Some(899 << 20),
+        gpu: None,
+        gpu_cause: None,
         limit_use: None,
         certainty: nilo_sample::Certainty::Certain,
         growth: None,
@@ -312,5 +314,5 @@ fn what_is_full_does_not_have_its_end_out_of_sight() {
         assessment.warning_text(str::to_owned)
     };
     assert!(text(0.9997).contains("Predicted OOM Time: not known"));
-    assert!(text(0.9).contains("Predicted OOM Time: not in sight"));
+    assert!(text(0.9).contains("Predicted OOM Time: none"));
 }

@@ -9,7 +9,7 @@ mod warning_text;
 
 pub(crate) use advice::advice;
 
-pub use ran_out::{RanOut, RanOutKind, depends_on_processes, ran_out, ran_out_without_growth};
+pub use ran_out::{RanOut, RanOutKind, ran_out, ran_out_without_growth};
 pub use warning_text::{WarningText, prediction_in_words};
 
 use crate::tracking::ResourceVerdict;
@@ -282,7 +282,7 @@ pub fn assess_verdict(
     if let Some(own) = of_shared.filter(|_| ran_out.is_none() && assessment.is_warning()) {
         let own = bytes_in_words(own);
         let reason = &assessment.reason;
-        assessment.reason = format!("{reason}; the job holds {own} of what its cgroup does");
+        assessment.reason = format!("{reason}; its processes hold {own} of what its cgroup does");
     }
     assessment
 }

@@ -7,7 +7,8 @@ use std::fmt;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, duration_in_words};
 use nilo_sample::{
-    Certainty, Ending, Event, Limit, LimitSource, Recording, RunStatus, Subject, UnhandledException,
+    Certainty, Ending, Event, GpuAllocationFailure, Limit, LimitSource, Recording, RunStatus,
+    Subject, UnhandledException,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::address_limit::{NearestProcess, largest_rise, nearest_process};
 use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
 use crate::exceptions::failed_allocation;
+use crate::gpu_oom::{GpuOomCause, gpu_oom_cause};
 use crate::held_of_limit::{held_of_cgroup, held_of_limit};
 use crate::limit_use::LimitUse;
 use crate::summary::peak_memory_bytes;
@@ -51,6 +53,10 @@ pub struct RanOut {
     pub refused_by: Option<LimitSource>,
     /// The most that was held; of a cgroup's limit, what was charged to the cgroup; of a limit of addresses, what one process had mapped.
     pub peak_bytes: Option<u64>,
+    /// What was asked for and held, where it is a GPU's memory.
+    pub gpu: Option<GpuAllocationFailure>,
+    /// Why, where it is a GPU's memory and that can be told.
+    pub gpu_cause: Option<GpuOomCause>,
     /// What filled the limit, where it is a cgroup's.
     pub limit_use: Option<LimitUse>,
     /// Whether something else may be the cause.
@@ -91,6 +97,9 @@ pub fn ran_out(
     ran_out.growth = own
         .max_by_key(|(is_own, _)| *is_own)
         .map(|(_, growth)| growth);
+    let growth = ran_out.growth.as_ref();
+    let failure = ran_out.gpu.as_ref();
+    ran_out.gpu_cause = failure.and_then(|failure| gpu_oom_cause(recording, failure, growth));
     Some(ran_out)
 }
 
@@ -101,17 +110,13 @@ pub fn ran_out_without_growth(recording: &Recording, ending: &Ending) -> Option<
         .or_else(|| of_refusal(recording, ending))
 }
 
-/// Whether only the tables of processes tell how much of the limit was used, and whether it ran out:
-/// a reader who has left them out has to read them for that.
-pub fn depends_on_processes(recording: &Recording) -> bool {
-    refusing_limit(recording).is_some()
-}
-
 fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
-    let oom = ending
-        .oom
-        .as_ref()
-        .filter(|_| ending.status == RunStatus::OomKilled)?;
+    let oom = ending.oom.as_ref().filter(|oom| match ending.status {
+        RunStatus::OomKilled => true,
+        // A job whose worker was killed may wait for it for ever.
+        RunStatus::Running => oom.certainty >= Certainty::Likely,
+        _ => false,
+    })?;
     let limit = oom.limit.as_ref();
     // Of several limits the one that ran out may be another than the job is held against.
     let own = match limit.map(|limit| (limit, &limit.source)) {
@@ -157,6 +162,8 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
             Some(limit_use) => Some(limit_use.peak_bytes),
             None => held_bytes,
         },
+        gpu: None,
+        gpu_cause: None,
         limit_use,
         certainty: oom.certainty,
         growth: None,
@@ -187,9 +194,20 @@ fn own_cgroup(recording: &Recording) -> Option<(String, u64)> {
 }
 
 fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
-    let (time_nanos, exception) = failed_allocation(recording, ending)?;
+    let (time_nanos, raised) = failed_allocation(recording, ending)?;
+    let exception = &raised.failed_allocation();
     let is_gpu = exception.is_gpu_out_of_memory();
-    let index = gpu_in(exception).or_else(|| only_gpu(recording));
+    let gpu = ending.gpu_out_of_memory.clone().filter(|_| is_gpu);
+    let told = gpu.as_ref().and_then(|failure| failure.device);
+    let index = gpu_in(exception).or(told).or_else(|| only_gpu(recording));
+    // What the process is allowed says more than what the device has.
+    let allowed = gpu.as_ref().and_then(|failure| failure.allowed_bytes);
+    let held = gpu.as_ref().and_then(|failure| failure.allocated_bytes);
+    let total = gpu.as_ref().and_then(|failure| failure.device_total_bytes);
+    let free = gpu.as_ref().and_then(|failure| failure.device_free_bytes);
+    let used = total
+        .zip(free)
+        .map(|(total, free)| total.saturating_sub(free));
     // The kernel looks at this limit first, and promises more memory than there is otherwise.
     let refused = refusing_limit(recording).filter(|_| !is_gpu);
     let refused = refused.and_then(|limit| {
@@ -212,16 +230,25 @@ fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         name: name_of(recording, exception.pid),
         limit_bytes: match &refused {
             Some((limit, _)) => Some(limit.bytes),
-            None => index
-                .filter(|_| is_gpu)
-                .and_then(|index| gpu_figure(recording, index, "total_bytes")),
+            None => allowed
+                .or_else(|| {
+                    let index = index.filter(|_| is_gpu)?;
+                    gpu_figure(recording, index, "total_bytes")
+                })
+                .or(total),
         },
         peak_bytes: match (is_gpu, &refused) {
-            (true, _) => index.and_then(|index| gpu_figure(recording, index, "used_bytes")),
+            (true, _) if allowed.is_some() => held,
+            (true, _) => index
+                .and_then(|index| gpu_figure(recording, index, "used_bytes"))
+                .max(used)
+                .or(held),
             (false, Some((_, mapped))) => Some(*mapped),
             (false, None) => peak_memory_bytes(recording),
         },
         refused_by: refused.map(|(limit, _)| limit.source),
+        gpu,
+        gpu_cause: None,
         limit_use: None,
         certainty: Certainty::Certain,
         growth: None,
@@ -265,6 +292,8 @@ fn of_refusal(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         name: name_of(recording, pid),
         limit_bytes: Some(limit.bytes),
         peak_bytes: nearest_process(recording, &limit, 0).map(|peak| peak.bytes as u64),
+        gpu: None,
+        gpu_cause: None,
         limit_use: None,
         certainty: Certainty::Likely,
         growth: None,
@@ -320,8 +349,11 @@ fn largest_resident(recording: &Recording, from_nanos: u64) -> Option<NearestPro
 
 /// `torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.`
 fn first_line(exception: &UnhandledException) -> String {
-    let message = exception.message.lines().next().unwrap_or_default();
-    let message: String = message.chars().take(EVIDENCE_CHARS).collect();
+    let line = exception.message.lines().next().unwrap_or_default();
+    let mut message: String = line.chars().take(EVIDENCE_CHARS).collect();
+    if message.len() < line.len() {
+        message.push('…');
+    }
     let text = match message.is_empty() {
         true => exception.type_name.clone(),
         false => format!("{}: {message}", exception.type_name),
@@ -446,6 +478,9 @@ impl fmt::Display for RanOut {
         }
         if let Some(files) = limit_use.and_then(LimitUse::files_in_words) {
             write!(f, ", {files}")?;
+        }
+        if let Some(cause) = &self.gpu_cause {
+            write!(f, "; {}", cause.text)?;
         }
         if let Some(growth) = self.growth_in_words() {
             write!(f, "; {growth}")?;

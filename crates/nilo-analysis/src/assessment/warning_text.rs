@@ -7,7 +7,7 @@ use nilo_sample::words::duration_between_in_words;
 use super::{Assessment, Prediction, is_warning};
 use nilo_forecast::{Cause, RiskLevel};
 
-/// From here on there is no room for anything, and nobody can say that the end is not in sight.
+/// From here on there is no room for anything, and "none" would sound as if all were well.
 const FULL_PERCENT: f64 = 99.0;
 
 /// What the block says.
@@ -56,7 +56,7 @@ impl WarningText<'_> {
             (None, false, _) if self.used_percent.is_some_and(|it| it >= FULL_PERCENT) => {
                 "not known".to_owned()
             }
-            (None, false, _) => "not in sight".to_owned(),
+            (None, false, _) => "none".to_owned(),
         };
         line("Predicted OOM Time", &time);
         if let Some(confidence) = self.confidence {

@@ -29,7 +29,7 @@ pub(super) fn evaluation_peaks(
     device: u32,
 ) -> Option<EvaluationPeaks> {
     let spans = evaluation_spans(recording, writer);
-    let subject = Subject::TorchMemory { device };
+    let subject = Subject::TorchMemory { device, pid: None };
     let is_device = |table: &&RecordedTable| {
         table.spec.subject == subject && table.writer == writer && !spans.is_empty()
     };

@@ -7,6 +7,7 @@ use nilo_sample::{Event, NO_STEP, Optimization, Recording, TableSpec, TimedEvent
 use serde_json::{Value, json};
 
 use crate::ending::{EndingEvidence, judge_ending};
+use crate::findings::FindingKind;
 use crate::summary::{Summary, summarize};
 
 const SECOND: u64 = 1_000_000_000;
@@ -140,6 +141,40 @@ fn malformed_facts_are_ignored_and_nothing_grows_without_bound() {
     assert_eq!(summary.facts.model.peak_bytes, None);
     assert!(summary.facts.buffers.len() <= 64);
     assert_eq!(summary.optimizations.len(), 200);
+}
+
+#[test]
+fn what_was_undone_stands_as_not_applied_where_it_was_applied() {
+    let mut recording = fixture::recording();
+    let plan = |before, applied, note: &str| Optimization {
+        name: "checkpoint plan".to_owned(),
+        applied,
+        before_bytes: Some(before),
+        note: note.to_owned(),
+        ..Optimization::default()
+    };
+    for tried in [
+        plan(4.0, true, "8 blocks"),
+        plan(2.0, true, "8 blocks"),
+        plan(4.0, false, "undone"),
+        plan(1.0, false, "failed"),
+        plan(1.0, false, "failed again"),
+    ] {
+        let event = Event::Optimization(Box::new(tried));
+        recording.events.push(TimedEvent {
+            time_nanos: 1,
+            event,
+        });
+    }
+    assert_eq!(
+        summary_of(&recording).optimizations,
+        [
+            plan(4.0, false, "undone"),
+            plan(2.0, true, "8 blocks"),
+            plan(1.0, false, "failed"),
+            plan(1.0, false, "failed again"),
+        ]
+    );
 }
 
 #[test]
@@ -330,7 +365,7 @@ fn what_a_finding_has_told_is_not_told_again() {
     let finding = summary
         .findings
         .iter()
-        .find(|finding| finding.kind == "shared-memory")
+        .find(|finding| finding.kind == FindingKind::SharedMemory)
         .unwrap();
     let hint = "use fewer workers or a smaller prefetch_factor, or give the container a larger /dev/shm (--shm-size)";
     assert_eq!(finding.advice, [hint]);

@@ -7,6 +7,7 @@ use nilo_sample::{
     UnhandledException,
 };
 
+use crate::findings::FindingKind;
 use crate::summary::{Summary, summarize};
 
 const MIB: f64 = 1048576.0;
@@ -62,6 +63,7 @@ fn ended(status: RunStatus, secs: u64) -> Ending {
         left_running: vec![],
         recorder_death: None,
         lost_rank: None,
+        gpu_out_of_memory: None,
     }
 }
 
@@ -96,7 +98,12 @@ fn a_leak_of_shared_memory_is_advised_on_wherever_it_is_told() {
         .chain([tree(300, |_| 100.0)]));
     for (recording, resource) in [(mapped, "job memory"), (files, "/dev/shm")] {
         let summary = summarize(&recording, &ended(RunStatus::Exited, 300));
-        assert!(summary.findings.iter().any(|it| it.kind == "leak"));
+        assert!(
+            summary
+                .findings
+                .iter()
+                .any(|it| it.kind == FindingKind::Leak)
+        );
         let host = &summary.facts.host;
         assert_eq!(host.leak_resource.as_deref(), Some(resource));
         assert_eq!(
@@ -109,7 +116,7 @@ fn a_leak_of_shared_memory_is_advised_on_wherever_it_is_told() {
         assert!(
             summary.recommendations[0]
                 .text
-                .contains("Give shared memory back")
+                .contains("Free shared memory")
         );
         // The finding has said it.
         assert_eq!(summary.further_recommendations().count(), 0);

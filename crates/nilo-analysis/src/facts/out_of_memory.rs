@@ -3,6 +3,7 @@
 use nilo_advice::OutOfMemoryFacts;
 
 use crate::assessment::RanOut;
+use crate::gpu_oom::GpuOomKind;
 
 /// Nothing of a run that did not.
 pub(super) fn facts(ran_out: Option<&RanOut>) -> OutOfMemoryFacts {
@@ -22,5 +23,12 @@ pub(super) fn facts(ran_out: Option<&RanOut>) -> OutOfMemoryFacts {
     out_of_memory.limit_bytes = bytes(ran_out.limit_bytes);
     out_of_memory.refused_by = ran_out.refused_by.as_ref().map(ToString::to_string);
     out_of_memory.growth = ran_out.growth_in_words();
+    let cause = ran_out.gpu_cause.as_ref();
+    // Of a step that is too large the rules know more: its batch.
+    let told = cause.filter(|cause| cause.kind != GpuOomKind::FirstStep);
+    if let Some((first, others)) = told.and_then(|cause| cause.advice.split_first()) {
+        out_of_memory.gpu_advice = Some(first.clone());
+        out_of_memory.gpu_further_advice = Some(others.join("; "));
+    }
     out_of_memory
 }

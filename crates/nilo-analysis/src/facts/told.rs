@@ -63,16 +63,29 @@ fn put_buffer(known: &mut Vec<Value>, buffer: &Value) {
     }
 }
 
-/// What was tried, in the order of time. What several ranks tell in the same words is told once.
+/// What was tried, in the order of time. What several ranks tell in the same words is told once; what was undone stands where it was applied.
 pub(crate) fn optimizations(recording: &Recording) -> Vec<Optimization> {
     let mut tried: Vec<Optimization> = Vec::new();
     for timed in &recording.events {
         let Event::Optimization(optimization) = &timed.event else {
             continue;
         };
-        if tried.len() < MOST_OPTIMIZATIONS && !tried.contains(optimization) {
-            tried.push(optimization.as_ref().clone());
+        let told = optimization.as_ref();
+        if let Some(undone) = tried.iter_mut().rfind(|earlier| undoes(told, earlier)) {
+            undone.clone_from(told);
+        } else if tried.len() < MOST_OPTIMIZATIONS && !tried.contains(told) {
+            tried.push(told.clone());
         }
     }
     tried
+}
+
+/// An undo is told with the figures of what it takes back.
+fn undoes(told: &Optimization, earlier: &Optimization) -> bool {
+    let as_earlier = Optimization {
+        applied: true,
+        note: earlier.note.clone(),
+        ..told.clone()
+    };
+    !told.applied && as_earlier == *earlier
 }

@@ -3,7 +3,7 @@
 use nilo_sample::units::format_bytes;
 use nilo_sample::{ProcessId, RecordedTable, Recording, Severity, Subject};
 
-use super::Finding;
+use super::{Finding, FindingKind};
 
 /// Private memory must have grown by this much in all workers together.
 const LEAST_BYTES: f64 = 50.0 * 1024.0 * 1024.0;
@@ -25,7 +25,7 @@ pub(crate) struct CopiedPages {
 pub(super) fn find(recording: &Recording) -> Option<Finding> {
     let CopiedPages { workers, bytes, .. } = copied_pages(recording)?;
     Some(Finding {
-        kind: "copy-on-write",
+        kind: FindingKind::CopyOnWrite,
         severity: Severity::Info,
         text: format!(
             "at least {workers} forked processes copied at least {} of what they shared with their parent",

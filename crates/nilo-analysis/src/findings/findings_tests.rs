@@ -6,7 +6,7 @@ use nilo_sample::{
     UnhandledException,
 };
 
-use super::Finding;
+use super::{Finding, FindingKind};
 use crate::assessment::ran_out;
 use crate::tracking::{Resource, ResourceTracker};
 use nilo_sample::fixture::{level, recording, table, table_of, tick};
@@ -30,6 +30,7 @@ pub(super) fn ending(secs: u64) -> Ending {
         left_running: vec![],
         recorder_death: None,
         lost_rank: None,
+        gpu_out_of_memory: None,
     }
 }
 
@@ -48,16 +49,16 @@ pub(super) fn killed() -> OomKill {
 pub(super) fn kinds(recording: &Recording, secs: u64) -> Vec<&'static str> {
     find(recording, &ending(secs))
         .iter()
-        .map(|finding| finding.kind)
+        .map(|finding| finding.kind.as_str())
         .collect()
 }
 
 pub(super) fn one(recording: &Recording, secs: u64, kind: &str) -> Finding {
     let found = find(recording, &ending(secs));
-    let texts: Vec<&str> = found.iter().map(|finding| finding.kind).collect();
+    let texts: Vec<&str> = found.iter().map(|finding| finding.kind.as_str()).collect();
     found
         .iter()
-        .find(|finding| finding.kind == kind)
+        .find(|finding| finding.kind.as_str() == kind)
         .cloned()
         .unwrap_or_else(|| panic!("{kind} not in {texts:?}"))
 }
@@ -367,7 +368,9 @@ fn an_exception_at_a_limit_of_addresses_names_that_limit() {
     assert_eq!(told, ["raise-ulimit"]);
     // The finding says what to do, so nothing else has to.
     let mut findings = summary.findings.iter();
-    let finding = findings.find(|it| it.kind == "out-of-memory").unwrap();
+    let finding = findings
+        .find(|it| it.kind == FindingKind::OutOfMemory)
+        .unwrap();
     assert!(
         finding.advice[0].contains("raise `ulimit -v`"),
         "{finding:?}"
@@ -449,7 +452,7 @@ fn stalls_on_a_machine_with_memory_are_not_said_to_be_this_jobs() {
     let stranger = one(&stalled_machine(20000.0), 100, "memory-pressure");
     assert!(stranger.text.contains("not necessarily this job"));
     assert_eq!(stranger.severity, Severity::Info);
-    let available = "the machine had 19.53 GiB available at least, 62 % of its memory";
+    let available = "available memory on the machine was never below 19.53 GiB, 62 % of the total";
     assert_eq!(stranger.evidence[1], available);
 }
 
@@ -459,7 +462,10 @@ fn stalls_on_the_machine_are_no_part_of_a_kill_at_the_limit_of_a_cgroup() {
     run.description.limit = limited(2000.0);
     let mut ending = ending(100);
     (ending.status, ending.oom) = (RunStatus::OomKilled, Some(killed()));
-    let kinds: Vec<&str> = find(&run, &ending).iter().map(|it| it.kind).collect();
+    let kinds: Vec<&str> = find(&run, &ending)
+        .iter()
+        .map(|it| it.kind.as_str())
+        .collect();
     assert!(kinds.contains(&"oom-kill"), "{kinds:?}");
     assert!(!kinds.contains(&"memory-pressure"), "{kinds:?}");
 }

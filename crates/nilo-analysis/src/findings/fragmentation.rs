@@ -3,7 +3,7 @@
 use nilo_sample::units::format_bytes;
 use nilo_sample::{RecordedTable, Recording, Severity, Subject};
 
-use super::Finding;
+use super::{Finding, FindingKind};
 
 /// The reserve must exceed the most that was ever allocated by this factor ...
 const OVER_ALLOCATED: f64 = 1.3;
@@ -17,7 +17,7 @@ pub(super) fn find(recording: &Recording) -> Vec<Finding> {
         .tables
         .iter()
         .filter_map(|table| match table.spec.subject {
-            Subject::TorchMemory { device } => describe(table, device),
+            Subject::TorchMemory { device, .. } => describe(table, device),
             _ => None,
         });
     tables.collect()
@@ -48,7 +48,7 @@ fn describe(table: &RecordedTable, device: u32) -> Option<Finding> {
         return None;
     }
     Some(Finding {
-        kind: "fragmentation",
+        kind: FindingKind::Fragmentation,
         severity: Severity::Warning,
         text: format!(
             "PyTorch's reserved memory on GPU {device} grew to {} while at most {} was allocated: it is fragmented",

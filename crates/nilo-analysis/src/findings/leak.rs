@@ -9,7 +9,7 @@ use nilo_sample::{RecordedTable, Recording, Severity, Subject};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Finding, phase_share};
+use super::{Finding, FindingKind, phase_share};
 use crate::process_programs::ProcessPrograms;
 use crate::step_clock::StepClock;
 use crate::tracking::{GrowingPeer, Resource, ResourceVerdict};
@@ -27,7 +27,7 @@ pub(super) fn find(recording: &Recording, verdicts: &[ResourceVerdict]) -> Vec<F
 fn describe_paused(verdict: &ResourceVerdict) -> Option<Finding> {
     let paused = verdict.paused_growth.as_ref()?;
     Some(Finding {
-        kind: "growth",
+        kind: FindingKind::Growth,
         severity: Severity::Info,
         text: format!("{} {}", verdict.resource, paused_growth_in_words(paused)),
         evidence: Vec::new(),
@@ -35,7 +35,7 @@ fn describe_paused(verdict: &ResourceVerdict) -> Option<Finding> {
     })
 }
 
-const STEPS_HINT: &str = "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound";
+const STEPS_HINT: &str = "look for objects retained across steps: losses with their graph, lists of outputs, unbounded caches";
 const TMPFS_HINT: &str = "files in /dev/shm and other tmpfs are memory and count against its limit: delete them when they are no longer needed, or write them to disk";
 
 /// Growth is told by the step where steps begin in the first of so many parts of it.
@@ -99,9 +99,9 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
         );
     }
     let (kind, severity) = match (growth.kind, verdict.led_to_end) {
-        (GrowthKind::Leak, _) => ("leak", Severity::Warning),
-        (GrowthKind::Growth, true) => ("growth", Severity::Warning),
-        (GrowthKind::Growth, false) => ("growth", Severity::Info),
+        (GrowthKind::Leak, _) => (FindingKind::Leak, Severity::Warning),
+        (GrowthKind::Growth, true) => (FindingKind::Growth, Severity::Warning),
+        (GrowthKind::Growth, false) => (FindingKind::Growth, Severity::Info),
     };
     let loading = verdict.loading_in_words();
     let loading = loading.map_or(String::new(), |text| format!("; {text}"));

@@ -5,8 +5,8 @@ use nilo_sample::{
     TimedEvent, UnhandledException,
 };
 
-use super::leak_holders;
 use super::tests::*;
+use super::{FindingKind, leak_holders};
 use crate::assessment::{is_leak, is_warning};
 use crate::tracking::{ResourceTracker, RiskChange};
 use nilo_sample::fixture::{recording, table, tick};
@@ -66,7 +66,7 @@ fn a_leak_from_the_first_sample_on_began_at_the_start() {
             run.tables = vec![tree(|t| 500.0 + t * 1.5, secs)];
             find(&run, &ending(secs))
         })
-        .filter(|finding| finding.kind == "leak")
+        .filter(|finding| finding.kind == FindingKind::Leak)
         .map(|finding| finding.text)
         .collect();
     let from_the_start = texts
@@ -104,7 +104,7 @@ fn a_leak_towards_the_limit_was_predicted() {
     );
     let risk = found
         .iter()
-        .find(|finding| finding.kind == "oom-risk")
+        .find(|finding| finding.kind == FindingKind::OomRisk)
         .unwrap();
     assert!(risk.text.contains("was predicted"), "{}", risk.text);
     assert_eq!(risk.severity, Severity::Info);
@@ -117,7 +117,7 @@ fn a_leak_towards_the_limit_was_predicted() {
     );
     let risk = running
         .iter()
-        .find(|finding| finding.kind == "oom-risk")
+        .find(|finding| finding.kind == FindingKind::OomRisk)
         .unwrap();
     assert_eq!(risk.severity, Severity::Critical);
 }
@@ -187,7 +187,7 @@ fn one_leaking_rank_among_healthy_ones_is_a_leak_although_the_sum_does_not_show_
     assert!(
         leak.evidence
             .iter()
-            .any(|line| line.contains("3 others like it stand still"))
+            .any(|line| line.contains("3 similar processes are flat"))
     );
     run.events.clear();
     assert!(!kinds(&run, 600).contains(&"leak"));
@@ -374,19 +374,22 @@ fn what_led_to_a_kill_is_judged_at_the_kill_although_the_job_lived_on() {
         ..killed()
     });
     let found = find(&run, &ending);
-    let leak = found.iter().find(|finding| finding.kind == "leak").unwrap();
+    let leak = found
+        .iter()
+        .find(|finding| finding.kind == FindingKind::Leak)
+        .unwrap();
     assert!(
         leak.text
             .contains("until memory ran out, in python (PID 7)"),
         "{}",
         leak.text
     );
-    let foretold = found
+    let predicted = found
         .iter()
-        .find(|finding| finding.kind == "oom-risk")
+        .find(|finding| finding.kind == FindingKind::OomRisk)
         .unwrap();
-    let ahead = seconds_ahead(&foretold.text);
-    assert!((20.0..100.0).contains(&ahead), "{}", foretold.text);
+    let ahead = seconds_ahead(&predicted.text);
+    assert!((20.0..100.0).contains(&ahead), "{}", predicted.text);
 }
 
 /// `... was predicted 27.50 s before ...`
@@ -428,17 +431,17 @@ fn what_led_to_a_failed_allocation_is_judged_at_the_failure_although_the_program
         ..ending(420)
     };
     let found = find(&run, &ending);
-    let of_kind = |kind: &str| found.iter().find(|finding| finding.kind == kind).unwrap();
-    let leak = of_kind("leak");
+    let of_kind = |kind: FindingKind| found.iter().find(|finding| finding.kind == kind).unwrap();
+    let leak = of_kind(FindingKind::Leak);
     assert!(leak.text.contains("until memory ran out"), "{}", leak.text);
-    let foretold = of_kind("oom-risk");
+    let predicted = of_kind(FindingKind::OomRisk);
     let changes = ResourceTracker::over(&run, Some(&ending)).1;
     let is_raised = |change: &&RiskChange| is_warning(change.forecast.level);
     let (raised, last) = (changes.iter().find(is_raised), changes.last());
     let (raised, last) = (raised.unwrap(), last.unwrap());
     let ahead = nilo_sample::units::format_duration(120 * SECOND - raised.time_nanos);
     let said = format!("predicted {ahead} before the allocation failed");
-    assert!(foretold.text.contains(&said), "{said}: {foretold:?}");
+    assert!(predicted.text.contains(&said), "{said}: {predicted:?}");
     // Nothing that was seen after the failure takes the prediction back.
     assert!(is_warning(last.forecast.level), "{last:?}");
 }

@@ -4,7 +4,7 @@ use nilo_sample::units::NANOS_PER_SEC;
 use nilo_sample::words::duration_in_words;
 use nilo_sample::{Recording, RunMode, Severity, Subject};
 
-use super::Finding;
+use super::{Finding, FindingKind};
 use crate::summary::damage;
 
 /// A run whose last samples lie this long before its end, and this part of it, has none of what came then.
@@ -59,7 +59,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
     let secs = |nanos: u64| duration_in_words(nanos as f64 / NANOS_PER_SEC as f64);
     let (evidence, advice) = cause(recording);
     Some(Finding {
-        kind: "memory-ends-early",
+        kind: FindingKind::MemoryEndsEarly,
         severity: Severity::Warning,
         text: format!(
             "memory was recorded for {} only, and the run went on for {} more: the real peak may be higher",
@@ -83,7 +83,7 @@ fn cause(recording: &Recording) -> (&'static str, Option<&'static str>) {
     let has_job = recording.description.parent.is_some();
     match has_job || recording.description.mode == RunMode::Run {
         true => (
-            "the recording of the job had ended, and processes that it left running logged on",
+            "the recording of the job had ended, and leftover processes kept logging",
             Some("record until the last process has ended with `nilo run --wait-all -- COMMAND`"),
         ),
         false => (

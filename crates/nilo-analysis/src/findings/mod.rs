@@ -4,6 +4,8 @@
 
 mod copy_on_write;
 mod fragmentation;
+mod handled_gpu_failures;
+mod kind;
 mod leak;
 mod lost_samples;
 mod memory_ends_early;
@@ -25,6 +27,7 @@ use crate::assessment::RanOut;
 use crate::tracking::{ResourceVerdict, RiskChange};
 
 pub(crate) use copy_on_write::copied_pages;
+pub use kind::FindingKind;
 pub use leak::{MemoryHolder, leak_holders};
 pub use memory_ends_early::{MemoryEndsEarly, memory_ends_early};
 pub(crate) use shared_memory::shared_memory_use;
@@ -32,8 +35,8 @@ pub(crate) use shared_memory::shared_memory_use;
 /// Something noticed.
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct Finding {
-    /// Short name such as `oom-kill`.
-    pub kind: &'static str,
+    /// What it is about.
+    pub kind: FindingKind,
     /// How serious it is.
     pub severity: Severity,
     /// One sentence.
@@ -67,6 +70,7 @@ pub fn find(seen: &JudgedRecording<'_>) -> Vec<Finding> {
     findings.extend(out_of_memory::find(seen));
     findings.extend(oom_risk::find(seen));
     findings.extend(leak::find(recording, &seen.verdicts));
+    findings.extend(handled_gpu_failures::find(seen));
     findings.extend(near_miss::find(seen));
     findings.extend(fragmentation::find(recording));
     findings.extend(copy_on_write::find(recording));

@@ -3,7 +3,7 @@
 use nilo_sample::units::format_bytes;
 use nilo_sample::{LimitCounts, LimitSource, Severity, Subject};
 
-use super::{Finding, JudgedRecording};
+use super::{Finding, FindingKind, JudgedRecording};
 use crate::ending::limit_in_force;
 use crate::held_of_limit::held_of_limit;
 use crate::peak::tree_peak;
@@ -52,7 +52,7 @@ pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
         ));
     }
     Some(Finding {
-        kind: "near-miss",
+        kind: FindingKind::NearMiss,
         severity: if share >= NEAR {
             Severity::Warning
         } else {
@@ -65,7 +65,7 @@ pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
         evidence,
         advice: vec![
             match counts {
-                LimitCounts::Memory => "`nilo request` says how much to ask for",
+                LimitCounts::Memory => "`nilo request` recommends how much to request",
                 LimitCounts::AddressSpace => "raise the limit (`ulimit -v`), or map less: memory that is never touched counts as well",
                 LimitCounts::DataSize => "raise the limit (`ulimit -d`), or allocate less: memory that is never touched counts as well",
             }

@@ -3,7 +3,7 @@
 use nilo_sample::units::{format_duration, to_secs};
 use nilo_sample::{RunStatus, Severity};
 
-use super::{Finding, JudgedRecording};
+use super::{Finding, FindingKind, JudgedRecording};
 use crate::assessment::{RanOutKind, is_warning};
 use crate::tracking::ResourceVerdict;
 
@@ -31,17 +31,19 @@ fn describe(seen: &JudgedRecording<'_>, verdict: &ResourceVerdict) -> Option<Fin
     let ahead = decided.saturating_sub(raised.time_nanos);
     let said = raised.forecast.seconds.unwrap_or(0.0);
     let seconds = verdict.forecast.seconds.unwrap_or(0.0);
-    let foretold = format!(
+    let predicted = format!(
         "predicted at {}: {} (confidence {:.2})",
         format_duration(raised.time_nanos),
         spell(said),
         raised.forecast.confidence,
     );
-    let ran_out = seen.ran_out.map(|ran_out| ran_out.kind);
+    // A job that goes on after a kill may run out once more.
+    let is_over = |time_nanos| ending.status != RunStatus::Running || time_nanos <= decided;
+    let ran_out = seen.ran_out.filter(|_| is_over(raised.time_nanos));
     let (severity, text) = match (ran_out, ending.status) {
-        (Some(kind), _) => {
-            let end = match kind {
-                RanOutKind::OomKill if ending.kill_nanos().is_none() => "the recording stopped",
+        (Some(ran_out), _) => {
+            let end = match ran_out.kind {
+                RanOutKind::OomKill if ran_out.time_nanos.is_none() => "the recording stopped",
                 RanOutKind::OomKill => "the kill",
                 RanOutKind::GpuAllocation | RanOutKind::HostAllocation => "the allocation failed",
             };
@@ -62,10 +64,10 @@ fn describe(seen: &JudgedRecording<'_>, verdict: &ResourceVerdict) -> Option<Fin
         ),
     };
     Some(Finding {
-        kind: "oom-risk",
+        kind: FindingKind::OomRisk,
         severity,
         text,
-        evidence: vec![foretold],
+        evidence: vec![predicted],
         advice: Vec::new(),
     })
 }

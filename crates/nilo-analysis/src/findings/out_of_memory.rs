@@ -1,10 +1,13 @@
 //! Memory ran out: the kernel killed, or the program died of an exception that says so.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::{Certainty, Ending, Severity};
+use nilo_sample::{Certainty, Ending, GpuAllocationFailure, Severity};
 
-use super::{Finding, JudgedRecording};
+use super::{Finding, FindingKind, JudgedRecording};
 use crate::assessment::{RanOut, RanOutKind};
+
+/// So many of the variables that hold a GPU's memory are named.
+const HOLDERS_TOLD: usize = 4;
 
 pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
     match seen.ran_out {
@@ -14,8 +17,11 @@ pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
 }
 
 fn describe(ending: &Ending, ran_out: &RanOut) -> Finding {
-    let mut evidence = ran_out.evidence.clone();
+    let cause = ran_out.gpu_cause.as_ref();
+    let mut evidence: Vec<String> = cause.map(|cause| cause.text.clone()).into_iter().collect();
+    evidence.extend(ran_out.evidence.iter().cloned());
     evidence.extend(ran_out.growth_in_words());
+    evidence.extend(ran_out.gpu.iter().flat_map(holders_in_words));
     let (who, resource) = (ran_out.who(), &ran_out.resource);
     let (kind, text) = match ran_out.kind {
         RanOutKind::OomKill => {
@@ -25,14 +31,17 @@ fn describe(ending: &Ending, ran_out: &RanOut) -> Finding {
             };
             let limit = limit_in_words(ending);
             let text = format!("{who} {sure} killed by the kernel for lack of memory{limit}");
-            ("oom-kill", text)
+            (FindingKind::OomKill, text)
         }
-        RanOutKind::GpuAllocation => (
-            "gpu-out-of-memory",
-            format!("{resource} ran out of memory: {}", ran_out.what_happened()),
-        ),
+        RanOutKind::GpuAllocation => {
+            let text = match &ran_out.gpu {
+                Some(failure) => format!("{resource} ran out of memory: {who} {failure}"),
+                None => format!("{resource} ran out of memory: {}", ran_out.what_happened()),
+            };
+            (FindingKind::GpuOutOfMemory, text)
+        }
         RanOutKind::HostAllocation => (
-            "out-of-memory",
+            FindingKind::OutOfMemory,
             format!("{resource} ran out: {}", ran_out.what_happened()),
         ),
     };
@@ -41,8 +50,20 @@ fn describe(ending: &Ending, ran_out: &RanOut) -> Finding {
         severity: Severity::Critical,
         text,
         evidence,
+        // Said by a rule, which knows more of the step.
         advice: Vec::new(),
     }
+}
+
+/// Where the memory of the GPU was.
+fn holders_in_words(failure: &GpuAllocationFailure) -> Option<String> {
+    let told: Vec<String> = failure
+        .holders
+        .iter()
+        .take(HOLDERS_TOLD)
+        .map(ToString::to_string)
+        .collect();
+    (!told.is_empty()).then(|| format!("of the program's variables: {}", told.join(", ")))
 }
 
 /// A kill was counted, and somebody else may have been the victim.
@@ -55,7 +76,7 @@ fn possible_kill(ending: &Ending) -> Option<Finding> {
     };
     let limit = limit_in_words(ending);
     Some(Finding {
-        kind: "oom-kill",
+        kind: FindingKind::OomKill,
         severity: Severity::Warning,
         text: format!("{who} may have been killed by the kernel for lack of memory{limit}"),
         evidence: kill.evidence.clone(),

@@ -74,7 +74,10 @@ fn level_of<'a>(recording: &'a Recording, resource: &Resource) -> Option<SeriesV
             table(&Subject::Gpu { index: *index }, None)?.series("used_bytes")
         }
         Resource::Torch { writer, device } => {
-            let subject = Subject::TorchMemory { device: *device };
+            let subject = Subject::TorchMemory {
+                device: *device,
+                pid: None,
+            };
             table(&subject, Some(writer))?.series("allocated_bytes")
         }
         _ => None,

@@ -6,7 +6,7 @@
 use nilo_sample::units::{format_bytes, format_duration, to_secs};
 use nilo_sample::{RecordedTable, Severity, Subject};
 
-use super::{Finding, JudgedRecording};
+use super::{Finding, FindingKind, JudgedRecording};
 use crate::tracking::Resource;
 
 /// Waiting for this share of a stretch between two readings is a stall.
@@ -48,14 +48,14 @@ pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
     let least = least_available(host);
     let is_short = least.is_none_or(|(bytes, share)| {
         evidence.push(format!(
-            "the machine had {} available at least, {:.0} % of its memory",
+            "available memory on the machine was never below {}, {:.0} % of the total",
             format_bytes(bytes),
             100.0 * share
         ));
         share < SHORT
     });
     Some(Finding {
-        kind: "memory-pressure",
+        kind: FindingKind::MemoryPressure,
         severity: match is_short && worst > 0.5 {
             true => Severity::Warning,
             false => Severity::Info,

@@ -4,12 +4,12 @@ use nilo_sample::units::to_secs;
 use nilo_sample::words::duration_in_words;
 use nilo_sample::{RecorderDeath, Severity};
 
-use super::{Finding, JudgedRecording};
+use super::{Finding, FindingKind, JudgedRecording};
 
 pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
     let death = seen.ending.recorder_death.as_ref()?;
     Some(Finding {
-        kind: "recorder-died",
+        kind: FindingKind::RecorderDied,
         severity: Severity::Warning,
         text: format!(
             "nilo itself (PID {}) {}: the recording stops after {}, and the real peak may be higher",
@@ -44,6 +44,7 @@ fn known(death: &RecorderDeath) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{SECOND, ending, find};
+    use crate::findings::FindingKind;
     use nilo_sample::{Ending, RecorderDeath, RunStatus, fixture};
 
     #[test]
@@ -53,6 +54,7 @@ mod tests {
                 status: RunStatus::Lost,
                 exit_code: None,
                 lost_rank: None,
+                gpu_out_of_memory: None,
                 recorder_death: Some(RecorderDeath {
                     pid: 4,
                     recorded_until_nanos: 3 * SECOND,
@@ -62,7 +64,7 @@ mod tests {
             };
             let found = find(&fixture::recording(), &ending);
             assert_eq!(found.len(), 1, "{found:?}");
-            assert_eq!(found[0].kind, "recorder-died");
+            assert_eq!(found[0].kind, FindingKind::RecorderDied);
             (found[0].text.clone(), found[0].evidence.join("\n"))
         };
         let (text, evidence) = told(Some(true));

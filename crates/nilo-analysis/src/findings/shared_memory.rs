@@ -3,7 +3,7 @@
 use nilo_sample::units::format_bytes;
 use nilo_sample::{Recording, Severity, Subject};
 
-use super::Finding;
+use super::{Finding, FindingKind};
 
 /// From this share on it is nearly full ...
 const NEARLY_FULL: f64 = 0.8;
@@ -36,14 +36,14 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
         return None;
     }
     Some(Finding {
-        kind: "shared-memory",
+        kind: FindingKind::SharedMemory,
         severity: if used >= FULL * total { Severity::Critical } else { Severity::Warning },
         text: format!(
             "/dev/shm held up to {} of {}",
             format_bytes(used),
             format_bytes(total)
         ),
-        evidence: vec!["a process that writes to a full /dev/shm dies of SIGBUS".to_owned()],
+        evidence: vec!["a process that writes to a full /dev/shm is killed by SIGBUS".to_owned()],
         advice: vec!["use fewer workers or a smaller prefetch_factor, or give the container a larger /dev/shm (--shm-size)".to_owned()],
     })
 }

@@ -3,7 +3,7 @@
 use nilo_sample::units::format_bytes;
 use nilo_sample::{Recording, Severity, Subject};
 
-use super::Finding;
+use super::{Finding, FindingKind};
 
 /// The machine is short of memory when less than this share is available.
 const SHORT: f64 = 0.1;
@@ -33,7 +33,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
         return None;
     }
     Some(Finding {
-        kind: "neighbour",
+        kind: FindingKind::Neighbour,
         severity: Severity::Warning,
         text: format!(
             "other processes took {} of the machine's memory while this job ran, leaving {}",

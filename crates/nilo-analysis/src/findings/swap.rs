@@ -3,7 +3,7 @@
 use nilo_sample::units::format_bytes;
 use nilo_sample::{Recording, Severity, Subject};
 
-use super::Finding;
+use super::{Finding, FindingKind};
 
 /// Swap use that grew by this share of all swap is worth a word; from the second on it is a warning.
 const GREW: f64 = 0.1;
@@ -27,7 +27,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
         .and_then(|series| series.max())
         .map_or(0.0, |(_, bytes)| bytes);
     Some(Finding {
-        kind: "swap",
+        kind: FindingKind::Swap,
         severity: if most > NEARLY_FULL * total {
             Severity::Warning
         } else {

@@ -19,7 +19,7 @@ pub struct Advice {
 pub(super) fn collect_advice(findings: &[Finding], bottleneck: Option<&Bottleneck>) -> Vec<Advice> {
     let of_findings = findings.iter().flat_map(|finding| {
         let texts = finding.advice.iter();
-        texts.map(|text| (text.as_str(), finding.kind))
+        texts.map(|text| (text.as_str(), finding.kind.as_str()))
     });
     let of_bottleneck = bottleneck.into_iter().flat_map(|slow| {
         let texts = slow.advice.iter();
@@ -40,6 +40,7 @@ pub(super) fn collect_advice(findings: &[Finding], bottleneck: Option<&Bottlenec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::findings::FindingKind;
     use nilo_sample::Severity;
 
     #[test]
@@ -52,8 +53,8 @@ mod tests {
             advice: advice.iter().map(|text| (*text).to_owned()).collect(),
         };
         let findings = [
-            finding("leak", &["look here", "ask for more"]),
-            finding("swap", &["ask for more"]),
+            finding(FindingKind::Leak, &["look here", "ask for more"]),
+            finding(FindingKind::Swap, &["ask for more"]),
         ];
         let collected = collect_advice(&findings, None);
         let pairs: Vec<(&str, &str)> = collected

@@ -1,7 +1,7 @@
 //! Memory of the whole tree: peak, mean, limit, and the kernel's account of the job's cgroup.
 
 use nilo_sample::units::to_secs;
-use nilo_sample::{LimitCounts, Recording, Subject};
+use nilo_sample::{LimitCounts, RecordedTable, Recording, SeriesView, Subject};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -118,12 +118,29 @@ pub(crate) fn summarize_memory(recording: &Recording) -> MemorySummary {
         limit_use: LimitUse::of_limit(recording),
         ..MemorySummary::default()
     };
-    let Some(tree) = recording.table(&Subject::Tree) else {
-        return summary;
-    };
-    let Some(level) = tree.series("memory_bytes") else {
-        return summary;
-    };
+    let tree = recording.table(&Subject::Tree);
+    let level = tree.and_then(|tree| tree.series("memory_bytes"));
+    if let (Some(tree), Some(level)) = (tree, level) {
+        summarize_samples(&mut summary, tree, level);
+    }
+    if let Some(owned) = owned_cgroup(recording).filter(|_| level.is_some()) {
+        summary.cgroup_peak_bytes = owned.peak.and_then(whole);
+        summary.cgroup_working_set_peak_bytes = owned.working_set_peak.and_then(whole);
+    }
+    // Of a run between two samples of its job its process tells the kernel's mark.
+    if let Some(peak) = tree_peak(recording) {
+        summary.peak_bytes = whole(peak.bytes);
+        summary.limit_used_bytes = held_of_limit(recording, peak.bytes).and_then(whole);
+        summary.peak_kind = Some(peak.kind);
+        summary.peak_secs = Some(to_secs(peak.time_nanos));
+        let is_first = |(time, _): &(u64, f64)| !has_lost_its_beginning(recording, *time);
+        let first = level.and_then(|level| level.present().next().filter(is_first));
+        summary.growth_bytes = first.map(|(_, first)| (peak.bytes - first) as i64);
+    }
+    summary
+}
+
+fn summarize_samples(summary: &mut MemorySummary, tree: &RecordedTable, level: SeriesView<'_>) {
     let shared_once = tree
         .series("pss_processes")
         .and_then(|series| series.max())
@@ -142,22 +159,7 @@ pub(crate) fn summarize_memory(recording: &Recording) -> MemorySummary {
         .series("swap_bytes")
         .and_then(|series| series.max())
         .and_then(|(_, v)| whole(v));
-
     summary.sampled_peak_bytes = level.max().and_then(|(_, value)| whole(value));
-    if let Some(owned) = owned_cgroup(recording) {
-        summary.cgroup_peak_bytes = owned.peak.and_then(whole);
-        summary.cgroup_working_set_peak_bytes = owned.working_set_peak.and_then(whole);
-    }
-    if let Some(peak) = tree_peak(recording) {
-        summary.peak_bytes = whole(peak.bytes);
-        summary.limit_used_bytes = held_of_limit(recording, peak.bytes).and_then(whole);
-        summary.peak_kind = Some(peak.kind);
-        summary.peak_secs = Some(to_secs(peak.time_nanos));
-        let is_first = |(time, _): &(u64, f64)| !has_lost_its_beginning(recording, *time);
-        let first = level.present().next().filter(is_first);
-        summary.growth_bytes = first.map(|(_, first)| (peak.bytes - first) as i64);
-    }
-    summary
 }
 
 struct OwnedCgroup {

@@ -41,7 +41,10 @@ use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
 use crate::facts::{SummaryFigures, facts_of, optimizations};
 use crate::failed_rank::{FailedRank, failed_rank};
 use crate::findings::{Finding, JudgedRecording, find};
+use crate::gpu_account::{GpuAccount, account_for_gpus};
 use crate::gpus::{GpuSummary, summarize_gpus};
+use crate::handled_gpu_failures::{HandledGpuFailures, handled_gpu_failures};
+use crate::host_memory::{HostMemorySummary, summarize_host};
 use crate::metrics::{MetricSummary, summarize_metrics};
 use crate::oom_summary::OomSummary;
 use crate::outline::{ending_severity, has_run_out_of, short_ending};
@@ -105,6 +108,9 @@ pub struct Summary {
     pub duration_secs: f64,
     /// Memory ran out: the kernel killed, or an exception says so. A kill of which it is not sure that it was the job's is here too.
     pub oom: Option<OomSummary>,
+    /// Allocations on a GPU that failed while the program went on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handled_gpu_failures: Option<HandledGpuFailures>,
     /// The unhandled exception that ended the program, where it uses the Python package.
     pub exception: Option<ExceptionSummary>,
     /// Every unhandled exception, those of other threads and processes too.
@@ -112,6 +118,9 @@ pub struct Summary {
     pub exceptions: Vec<ExceptionSummary>,
     /// Memory of the whole tree.
     pub memory: MemorySummary,
+    /// Memory of the machine, where the run has no job (`mode` is `machine`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_memory: Option<HostMemorySummary>,
     /// CPU of the whole tree.
     pub cpu: CpuSummary,
     /// What the kernel counted for the command and everything that it waited for, as `wait4` tells at its end.
@@ -121,6 +130,9 @@ pub struct Summary {
     pub processes: Vec<ProcessSummary>,
     /// GPUs by their driver's account: those that the job held memory on, and those that it might have.
     pub gpus: Vec<GpuSummary>,
+    /// What the memory of a GPU was made of at the job's peak there; only of GPUs of which it is certain which PyTorch device they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpu_accounts: Vec<GpuAccount>,
     /// GPU memory as PyTorch counts it, for each device of each process.
     pub torch_memory: Vec<TorchMemorySummary>,
     /// The program's settings, as it told them.
@@ -204,9 +216,10 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         bottleneck: bottleneck.as_ref(),
         throughput: throughput.as_ref(),
     };
+    let gpus = summarize_gpus(recording, ending.time_nanos);
     let facts = facts_of(recording, figures);
     let recommendations = nilo_advice::recommend(&facts);
-    let findings = take_over_advice(find(&seen), &recommendations);
+    let findings = take_over_advice(find(&seen), &recommendations, &facts);
     Summary {
         schema: SHOW_SCHEMA,
         run: description.id.to_string(),
@@ -229,13 +242,16 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         lost_rank: ending.lost_rank,
         duration_secs: to_secs(duration_nanos),
         oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
+        handled_gpu_failures: handled_gpu_failures(recording, ending, |_| true),
         exception: ending_exception(recording, ending).map(ExceptionSummary::of),
         exceptions: exceptions(recording).map(ExceptionSummary::of).collect(),
         memory,
+        host_memory: summarize_host(recording, ending.time_nanos),
         cpu: summarize_cpu(recording, duration_nanos),
         usage: summarize_usage(recording),
         processes: summarize_processes(recording),
-        gpus: summarize_gpus(recording, ending.time_nanos),
+        gpu_accounts: account_for_gpus(recording, &gpus),
+        gpus,
         torch_memory,
         config: settings(recording),
         metrics,
@@ -254,7 +270,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         left_running: ending.left_running.clone(),
         recorder_death: ending.recorder_death.clone(),
         blind_spots: events::blind_spots(recording),
-        recorder: summarize_recorder(recording, duration_nanos),
+        recorder: summarize_recorder(recording),
     }
 }
 

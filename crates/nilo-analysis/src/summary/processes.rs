@@ -29,7 +29,8 @@ pub struct ProcessSummary {
     pub started_secs: f64,
     /// When it left, if it did.
     pub ended_secs: Option<f64>,
-    /// The largest resident set during the recording: the kernel's high-water mark, or the largest sample where that is larger.
+    /// The most that it held in memory during the recording: the kernel's high-water mark, or the largest sample where that is larger.
+    /// Pages that it has mapped more than once count once, as far as measured.
     pub peak_rss_bytes: Option<u64>,
     /// The most that it added to the tree: pages that several processes hold count for the oldest of them.
     pub peak_added_bytes: Option<u64>,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ending::{EndingEvidence, judge_ending};
+use crate::findings::FindingKind;
 use crate::peak::PeakKind;
 use nilo_sample::fixture;
 use nilo_sample::rows::CgroupRow;
@@ -59,6 +60,28 @@ fn the_mark_at_the_end_of_a_process_counts() {
     );
 }
 
+#[test]
+fn a_run_that_no_sample_fell_into_has_the_peak_that_its_process_told() {
+    let mut recording = fixture::recording();
+    recording.description.mode = nilo_sample::RunMode::Python;
+    let told = |time_nanos, rss_bytes| TimedEvent {
+        time_nanos,
+        event: Event::HighWater {
+            id: ProcessId {
+                pid: 2,
+                start_ticks: 0,
+            },
+            rss_bytes,
+            resident_bytes: None,
+        },
+    };
+    recording.events = vec![told(0, 100), told(50, 900)];
+    let memory = summary_of(&recording).memory;
+    let peak = (memory.peak_bytes, memory.peak_kind);
+    assert_eq!(peak, (Some(900), Some(PeakKind::Vmhwm)));
+    assert_eq!((memory.samples, memory.growth_bytes), (0, None));
+}
+
 /// (usage peak, page cache) rows of an owned cgroup.
 fn with_cgroup(rows: &[(f64, f64)]) -> Recording {
     let mut recording = fixture::recording();
@@ -110,7 +133,7 @@ fn lost_rows_become_a_finding() {
     recording.dropped_rows = 7;
     let summary = summary_of(&recording);
     assert_eq!(summary.recorder.dropped_samples, 7);
-    assert_eq!(summary.findings[0].kind, "lost-samples");
+    assert_eq!(summary.findings[0].kind, FindingKind::LostSamples);
 }
 
 #[test]

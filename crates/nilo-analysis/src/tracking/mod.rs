@@ -8,6 +8,7 @@ mod advised_leak;
 mod before_endings;
 mod own_cgroups;
 mod peers;
+mod prior_runtime;
 mod processes;
 mod program_gpu;
 mod resource_verdict;

@@ -53,7 +53,7 @@ impl fmt::Display for GrowingPeer {
         let others = self.others;
         write!(
             f,
-            "{} grows {rate}/min while {others} others like it stand still",
+            "{} grows {rate}/min while {others} similar processes are flat",
             self.who()
         )
     }
@@ -103,7 +103,7 @@ pub(crate) struct Peers {
 struct PeerProcess {
     info: ProcessInfo,
     is_worker: bool,
-    lows: Lows,
+    lows: SliceMinima,
 }
 
 impl Peers {
@@ -128,7 +128,7 @@ impl Peers {
                 let process = PeerProcess {
                     is_worker: self.is_worker(info),
                     info: info.clone(),
-                    lows: Lows::default(),
+                    lows: SliceMinima::default(),
                 };
                 self.processes.insert(*id, process);
             }
@@ -154,7 +154,7 @@ impl Peers {
         let mut restarted = self.clone();
         restarted.ended.clear();
         for process in restarted.processes.values_mut() {
-            process.lows = Lows::default();
+            process.lows = SliceMinima::default();
         }
         restarted
     }
@@ -292,7 +292,7 @@ struct BaselineRise {
 
 /// The lowest level in each slice of time since the first reading.
 #[derive(Debug, Clone)]
-struct Lows {
+struct SliceMinima {
     first_nanos: u64,
     slice_nanos: u64,
     slices: Vec<f64>,
@@ -300,9 +300,9 @@ struct Lows {
     held_bytes: f64,
 }
 
-impl Default for Lows {
-    fn default() -> Lows {
-        Lows {
+impl Default for SliceMinima {
+    fn default() -> SliceMinima {
+        SliceMinima {
             first_nanos: 0,
             slice_nanos: FIRST_SLICE_NANOS,
             slices: Vec::new(),
@@ -311,7 +311,7 @@ impl Default for Lows {
     }
 }
 
-impl Lows {
+impl SliceMinima {
     fn put(&mut self, time_nanos: u64, bytes: f64) {
         if self.slices.is_empty() {
             self.first_nanos = time_nanos;
@@ -517,7 +517,7 @@ mod tests {
 
     #[test]
     fn a_level_that_is_written_once_holds_until_the_next() {
-        let mut lows = Lows::default();
+        let mut lows = SliceMinima::default();
         lows.put(0, 10.0);
         lows.put(100 * NANOS_PER_SEC, 30.0);
         assert_eq!(lows.usual_low(50 * NANOS_PER_SEC, 60 * NANOS_PER_SEC), 10.0);

@@ -73,7 +73,7 @@ fn a_moment_is_too_short_to_say_that_nothing_grows() {
     let reason = judged(&tracker.verdicts(None)[0]).reason;
     assert_eq!(
         reason,
-        "job memory was watched for too short a time to forecast anything"
+        "job memory was not monitored long enough for a forecast"
     );
     // A level that stands still for a minute does not grow.
     for second in 1..60 {

@@ -327,10 +327,10 @@ impl LatestReadings {
                     each(Resource::Gpu { index: *index }, reading);
                 }
             }
-            Subject::TorchMemory { device } => {
+            Subject::TorchMemory { device, .. } => {
                 self.step = row.step().or(self.step);
                 if let Some(reading) = torch(time_nanos, row) {
-                    let writer = row.0.writer.clone();
+                    let writer = row.0.program();
                     each(
                         Resource::Torch {
                             writer,
@@ -565,7 +565,7 @@ fn cgroup_level(row: &RowValues<'_>) -> Option<CgroupLevel> {
     })
 }
 
-/// PyTorch may take what it has and what is free on the device.
+/// PyTorch may take what it has and what is free on the device, and no more than the program allows it.
 fn torch(time_nanos: u64, row: &RowValues<'_>) -> Option<Reading> {
     let reserved = row.get("reserved_bytes")?;
     let free = row.get("device_free_bytes");
@@ -573,7 +573,11 @@ fn torch(time_nanos: u64, row: &RowValues<'_>) -> Option<Reading> {
         time_nanos,
         used_bytes: reserved,
         held_bytes: row.get("allocated_bytes"),
-        limit_bytes: free.map(|free| reserved + free),
+        limit_bytes: free
+            .map(|free| reserved + free)
+            .into_iter()
+            .chain(row.get("allowed_bytes"))
+            .reduce(f64::min),
         step: row.step(),
         ..Reading::default()
     })

@@ -9,7 +9,7 @@ use nilo_sample::{
 use super::{Resource, ResourceTracker, ResourceVerdict};
 use crate::alerts::{AlertEvaluator, AlertRules};
 use crate::assessment::{Thresholds, assess_verdict, is_leak};
-use crate::findings::Finding;
+use crate::findings::{Finding, FindingKind};
 use nilo_forecast::{Cause, RiskLevel};
 
 const MIB: f64 = 1048576.0;
@@ -89,9 +89,10 @@ fn told_as_leak(run: &Recording) -> Vec<Finding> {
         left_running: vec![],
         recorder_death: None,
         lost_rank: None,
+        gpu_out_of_memory: None,
     };
     let mut findings = crate::summarize(run, &ending).findings;
-    findings.retain(|finding| ["leak", "growth"].contains(&finding.kind));
+    findings.retain(|finding| [FindingKind::Leak, FindingKind::Growth].contains(&finding.kind));
     findings
 }
 

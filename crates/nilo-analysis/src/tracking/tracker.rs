@@ -11,6 +11,7 @@ use nilo_sample::{
 
 use super::before_endings::BeforeEndings;
 use super::peers::Peers;
+use super::prior_runtime::PriorRuntime;
 use super::resources::{LatestReadings, Resource, RowValues};
 use super::rows::{RowOrEvent, in_order};
 use super::tear_down::ending_began;
@@ -35,6 +36,7 @@ pub struct ResourceTracker {
     pub(super) next_repeat_nanos: u64,
     /// A program loads for up to this long; `None`: as usual.
     pub(super) loading_secs: Option<f64>,
+    pub(super) prior_runtime: PriorRuntime,
 }
 
 impl ResourceTracker {
@@ -42,6 +44,7 @@ impl ResourceTracker {
     pub fn new(description: &RunDescription) -> ResourceTracker {
         ResourceTracker {
             latest: LatestReadings::new(description),
+            prior_runtime: PriorRuntime::new(description),
             ..ResourceTracker::default()
         }
     }
@@ -67,6 +70,7 @@ impl ResourceTracker {
             latest: self.latest.clone(),
             peers: self.peers.restarted(),
             loading_secs: self.loading_secs,
+            prior_runtime: self.prior_runtime.clone(),
             ..ResourceTracker::default()
         }
     }
@@ -210,6 +214,7 @@ impl ResourceTracker {
         }
         self.peers.happened(event);
         match event {
+            Event::ProcessStarted { id, .. } => self.prior_runtime.see(*id),
             Event::ProcessEnded { id, .. } => self.latest.forget_process(*id),
             Event::LimitChanged { limit } => {
                 self.latest.limit.clone_from(limit);

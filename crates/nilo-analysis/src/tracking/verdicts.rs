@@ -1,6 +1,6 @@
 //! What a tracker says of all its resources: each told once, and all of them agreed.
 
-use nilo_forecast::{Cause, Reading, RiskLevel, leak_ahead};
+use nilo_forecast::{Cause, LOADING_SECS, Reading, RiskLevel, leak_ahead};
 
 use super::resource_verdict::ResourceVerdict;
 use super::resources::Resource;
@@ -64,9 +64,8 @@ impl ResourceTracker {
         least: Option<f64>,
     ) -> ResourceVerdict {
         let mut verdict = watched.verdict(resource, least);
-        if let Some(secs) = self.loading_secs {
-            verdict.may_be_loading = watched.forecaster.may_be_loading_for(secs);
-        }
+        let loading_secs = self.loading_secs.unwrap_or(LOADING_SECS) - self.prior_runtime.secs();
+        verdict.may_be_loading = watched.forecaster.may_be_loading_for(loading_secs);
         // What is mapped and never touched is no leak; what is touched is the job's memory.
         if resource.is_of_addresses() || !self.latest.of_machine && verdict.is_growth_of_nobody() {
             verdict.growth = None;

@@ -37,6 +37,37 @@ fn torch_runs_out_of_what_it_has_and_what_is_free() {
 }
 
 #[test]
+fn torch_runs_out_of_what_the_program_allows_it() {
+    let mut run = recording();
+    // As the recorder writes what the hooks of a process told.
+    let mut rows = table(TableSpec::torch_memory_of(7, 0));
+    for second in 0..1000_u64 {
+        let allocated = (1000.0 + second as f64 * 3.0) * MIB;
+        let row = TorchMemoryRow {
+            allocated_bytes: allocated,
+            reserved_bytes: allocated,
+            device_total_bytes: 80000.0 * MIB,
+            allowed_bytes: 4200.0 * MIB,
+            ..TorchMemoryRow::ABSENT
+        };
+        tick(&mut rows, second * SECOND, row);
+    }
+    run.tables = vec![rows];
+    let changes = over(&run);
+    let raised = changes
+        .iter()
+        .find(|change| change.forecast.level >= RiskLevel::High);
+    let torch = Resource::Torch {
+        writer: "python-7".to_owned(),
+        device: 0,
+    };
+    assert_eq!(raised.map(|change| &change.resource), Some(&torch));
+    let (tracker, _) = ResourceTracker::over(&run, None);
+    let share = tracker.verdicts(None)[0].reading.used_share();
+    assert!(share.is_some_and(|share| share > 0.9), "{share:?}");
+}
+
+#[test]
 fn what_a_driver_keeps_for_itself_is_no_part_of_the_limit() {
     let mut run = recording();
     let mut gpu = table(TableSpec::gpu(0));
@@ -50,6 +81,7 @@ fn what_a_driver_keeps_for_itself_is_no_part_of_the_limit() {
             uuid: "GPU-0".to_owned(),
             total_bytes: Some(100),
             reserved_bytes: Some(20),
+            part_of: None,
         },
     }];
     let (tracker, _) = ResourceTracker::over(&run, None);

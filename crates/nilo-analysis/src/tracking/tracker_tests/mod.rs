@@ -194,6 +194,7 @@ fn a_job_that_ended_is_judged_as_it_was_before_it_gave_its_memory_back() {
         left_running: Vec::new(),
         recorder_death: None,
         lost_rank: None,
+        gpu_out_of_memory: None,
     };
     let until = |status: RunStatus| used(Some(&ended(status)));
     assert_eq!(until(RunStatus::Detached), 300.0, "it goes on without us");
