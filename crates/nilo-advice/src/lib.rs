@@ -4,6 +4,7 @@
 //! figures that it rests on, or stays silent: no facts, no advice. Whoever gathers facts (a recording, a Python program) asks the same rules.
 
 mod facts;
+mod fragmentation;
 mod recommendation;
 mod rules;
 
@@ -11,5 +12,6 @@ pub use facts::{
     BatchFacts, BufferFacts, CollectorFacts, Facts, HostFacts, LoaderFacts, ModelFacts,
     OutOfMemoryFacts, ThresholdFacts, TorchFacts,
 };
+pub use fragmentation::AllocatorMoment;
 pub use recommendation::{AdviceConfidence, Recommendation, SavedResource, Saving};
 pub use rules::{AdviceRule, AdviceSubject, all_rules, recommend};

@@ -24,7 +24,7 @@ pub struct Saving {
     pub of: SavedResource,
     /// In bytes, where it is memory and can be told.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<f64>,
+    pub bytes: Option<u64>,
     /// As a share of what is in use now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,

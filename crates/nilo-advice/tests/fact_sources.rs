@@ -21,7 +21,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     (
         "out_of_memory",
         "crates/nilo-analysis/src/facts/out_of_memory.rs",
-        "happened on_gpu peak_bytes limit_bytes refused_by growth",
+        "happened on_gpu peak_bytes limit_bytes refused_by growth gpu_advice gpu_further_advice",
     ),
     (
         "out_of_memory",
@@ -31,7 +31,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     (
         "gc",
         "host/garbage.py",
-        "enabled managed sets_thresholds wall_seconds steps total_seconds longest_pause_seconds asked_seconds full_collections_asked step_seconds",
+        "enabled managed sets_thresholds wall_seconds steps total_seconds automatic_seconds longest_pause_seconds asked_seconds full_collections_asked step_seconds",
     ),
     ("buffers", "live_facts.py", "name library projected_bytes"),
     (
@@ -67,7 +67,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     (
         "model",
         "model/facts.py",
-        "on_gpu parameters weight_bytes gradient_bytes optimizer_state_bytes optimizer activation_bytes logits_bytes attention_score_bytes peak_bytes repeated_blocks checkpointed_blocks preserves_random_state dropout uses_half_precision untied_bytes frozen_gradient_bytes zeroed_gradient_bytes",
+        "on_gpu parameters weight_bytes gradient_bytes optimizer_state_bytes optimizer activation_bytes logits_bytes attention_score_bytes peak_bytes repeated_blocks checkpointed_blocks preserves_random_state dropout uses_half_precision untied_bytes frozen_gradient_bytes zeroed_gradient_bytes not_worth_it",
     ),
     (
         "model",
@@ -79,6 +79,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
         "training/figures.py",
         "micro_batch accumulation max_micro_batch dataset_samples recovered_ooms",
     ),
+    ("batch", "batches/adaptive_batches.py", "failed_micro_batch"),
     (
         "batch",
         "batches/batch_size.py",

@@ -11,12 +11,14 @@ pub struct BatchFacts {
     pub micro_batch: Option<u64>,
     /// Micro-batches of one optimizer step.
     pub accumulation: Option<u64>,
-    /// The largest micro-batch that fits, foretold and verified.
+    /// The largest micro-batch that fits, predicted and verified.
     pub largest_micro_batch: Option<u64>,
     /// The largest micro-batch that a step was measured with; where it is not told, the one in use.
     pub measured_micro_batch: Option<u64>,
     /// The largest micro-batch that the settings allow (`max_batch_size`).
     pub max_micro_batch: Option<u64>,
+    /// The smallest micro-batch that ran out of memory where none below it was allowed.
+    pub failed_micro_batch: Option<u64>,
     /// Samples of the dataset.
     pub dataset_samples: Option<u64>,
     /// What a step may hold.

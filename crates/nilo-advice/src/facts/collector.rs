@@ -19,9 +19,11 @@ pub struct CollectorFacts {
     pub steps: Option<u64>,
     /// Time in collections.
     pub total_seconds: Option<f64>,
+    /// Time in collections that Python began by itself.
+    pub automatic_seconds: Option<f64>,
     /// The longest collection that Python began by itself.
     pub longest_pause_seconds: Option<f64>,
-    /// Time in collections that the program asked for by `gc.collect()`; the others were automatic, or those of a schedule.
+    /// Time in collections that the program asked for by `gc.collect()`; the others were automatic, or those of a `GarbageCollector`: by its schedule, or because memory got short.
     pub asked_seconds: Option<f64>,
     /// Full collections that the program asked for by `gc.collect()`.
     pub full_collections_asked: Option<u64>,

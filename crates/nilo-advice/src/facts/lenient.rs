@@ -6,7 +6,7 @@ use super::Facts;
 
 /// A program has a handful of buffers; whoever names thousands has a bug.
 const MOST_BUFFERS: usize = 64;
-/// Numbers of a list, one a rank.
+/// Elements of a list, one a rank.
 const MOST_RANKS: usize = 65_536;
 /// No memory, time or count of a training is larger.
 const LARGEST: f64 = 1e18;
@@ -65,10 +65,11 @@ fn understood(fields: &Map<String, Value>, is_read: &dyn Fn(Value) -> bool) -> V
         let value = match value {
             Value::Object(inner) => understood(inner, &|leaf| is_read(one(leaf))),
             Value::Array(several) => {
-                let numbers = several
-                    .iter()
-                    .filter(|one| one.is_number() && is_usable(one));
-                Value::Array(numbers.take(MOST_RANKS).cloned().collect())
+                let texts = usable_of(several, Value::is_string);
+                match texts != Value::Array(Vec::new()) && is_read(one(texts.clone())) {
+                    true => texts,
+                    false => usable_of(several, Value::is_number),
+                }
             }
             leaf if is_usable(leaf) => leaf.clone(),
             _ => continue,
@@ -87,6 +88,12 @@ fn understood_buffers(several: &[Value]) -> Vec<Value> {
         .take(MOST_BUFFERS)
         .map(|fields| understood(fields, &is_read))
         .collect()
+}
+
+/// The elements of one kind, as a list.
+fn usable_of(several: &[Value], is_kind: fn(&Value) -> bool) -> Value {
+    let usable = several.iter().filter(|one| is_kind(one) && is_usable(one));
+    Value::Array(usable.take(MOST_RANKS).cloned().collect())
 }
 
 fn is_usable(value: &Value) -> bool {
@@ -122,7 +129,8 @@ mod tests {
             "host": {"peak_bytes": 1e300, "limit_bytes": [], "rss_bytes": 2},
             "buffers": [{"name": "a", "image_bytes": 5}, 7, {"name": 3, "image_bytes": 6.0, "int64_largest": -2}],
             "torch": {"rank_peak_bytes": [1.0, -1, "x", 2.0], "steps": 1.5},
-            "model": [1, 2],
+            "model": {"not_worth_it": ["use-sdpa", 3, null, "use-autocast"]},
+            "loader": [1, 2],
             "unheard": {"of": 1},
             "batch": 3,
         }));
@@ -130,6 +138,7 @@ mod tests {
         expected.gc.wall_seconds = Some(4.0);
         expected.host.rss_bytes = Some(2.0);
         expected.torch.rank_peak_bytes = vec![1.0, 2.0];
+        expected.model.not_worth_it = vec!["use-sdpa".to_owned(), "use-autocast".to_owned()];
         for (name, bytes) in [("a", 5.0), ("", 6.0)] {
             expected.buffers.push(crate::BufferFacts {
                 name: name.to_owned(),
@@ -203,6 +212,7 @@ mod tests {
             "peak_bytes",
             "limit_bytes",
             "rank_peak_bytes",
+            "not_worth_it",
             "workers",
             "wait_ratio",
             "x",

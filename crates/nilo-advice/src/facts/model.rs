@@ -45,4 +45,6 @@ pub struct ModelFacts {
     pub frozen_gradient_bytes: Option<f64>,
     /// Bytes of gradients that hold zeros between steps (`zero_grad(set_to_none=False)`).
     pub zeroed_gradient_bytes: Option<f64>,
+    /// Names of rules whose change was made in this run, measured on a sample and taken back: they are silent.
+    pub not_worth_it: Vec<String>,
 }

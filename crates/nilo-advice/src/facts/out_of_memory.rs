@@ -19,6 +19,10 @@ pub struct OutOfMemoryFacts {
     pub refused_by: Option<String>,
     /// The growth that led there, in words: `job memory leaked 330 MiB/min, 380 MiB in 47 seconds, until memory ran out`.
     pub growth: Option<String>,
+    /// What to do first about a GPU that ran out, where its cause is known and is not that the step is too large.
+    pub gpu_advice: Option<String>,
+    /// ... and what else.
+    pub gpu_further_advice: Option<String>,
     /// What `nilo request` asks for after this run.
     pub request_bytes: Option<f64>,
 }

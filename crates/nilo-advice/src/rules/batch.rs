@@ -22,7 +22,7 @@ pub(super) const RULES: &[AdviceRule] = &[
             "batch.largest_micro_batch",
             "batch.accumulation",
         ],
-        source: "a fit of memory over batches foretold 16 times the batch without error in our measurement; the time is yours to measure",
+        source: "a fit of memory over batches predicted 16 times the batch without error in our measurement; the time is yours to measure",
         look: raise_micro_batch,
     },
     AdviceRule {
@@ -55,6 +55,16 @@ pub(super) const RULES: &[AdviceRule] = &[
 fn allowed_batch(batch: &BatchFacts) -> Option<u64> {
     let fits = batch.largest_micro_batch?;
     Some(batch.max_micro_batch.map_or(fits, |most| fits.min(most)))
+}
+
+/// A micro-batch below the one in use and below what is known to run out; none where that is one sample.
+pub(super) fn smaller_micro_batch(batch: &BatchFacts) -> Option<String> {
+    let sizes = [batch.micro_batch, batch.failed_micro_batch];
+    match sizes.into_iter().flatten().filter(|size| *size > 0).min() {
+        Some(1) => None,
+        Some(size) => Some(format!("a micro-batch of {} instead of {size}", size / 2)),
+        None => Some("a smaller micro-batch".to_owned()),
+    }
 }
 
 fn raise_micro_batch(facts: &Facts) -> Option<Found> {

@@ -44,15 +44,15 @@ pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
         name: "raise-collection-thresholds",
         subject: AdviceSubject::Collector,
-        condition: "collections that nobody asked for take more than 3 % of the time",
-        needs: &["gc.total_seconds", "gc.wall_seconds"],
+        condition: "collections that Python begins by itself take more than 3 % of the time",
+        needs: &["gc.automatic_seconds|gc.total_seconds", "gc.wall_seconds"],
         source: "thresholds of 50,000/20/10 took 85 % off the time in collections in our measurement",
         look: raise_thresholds,
     },
     AdviceRule {
         name: "collect-under-pressure",
         subject: AdviceSubject::Collector,
-        condition: "automatic collection is off, nothing collects instead, and memory grows without end",
+        condition: "automatic collection is off, nothing collects instead, and memory grows without bound",
         needs: &["gc.enabled", "host.leak_bytes_per_second"],
         source: "facebookresearch/dinov3#39: workers without collection grew until they were killed",
         look: collect_under_pressure,
@@ -146,13 +146,14 @@ fn in_steps(ratio: f64, step: f64) -> String {
 
 fn raise_thresholds(facts: &Facts) -> Option<Found> {
     let gc = &facts.gc;
-    let all = share(gc.total_seconds?, gc.wall_seconds?)?;
-    let spent = match asked_share(gc) {
-        Some(asked) => all - asked,
-        // Which of them were asked for is not known.
-        None if collects_too_often(gc) => return None,
-        None => all,
+    // Where only the time of all is known, those that were asked for are taken off; how many they were tells whether that is all.
+    let automatic = match (gc.automatic_seconds, gc.asked_seconds) {
+        (Some(automatic), _) => automatic,
+        (None, Some(asked)) => gc.total_seconds? - asked,
+        (None, None) if collects_too_often(gc) => return None,
+        (None, None) => gc.total_seconds?,
     };
+    let spent = share(automatic, gc.wall_seconds?)?;
     if spent <= TIME_SHARE || gc.managed == Some(true) {
         return None;
     }
@@ -161,7 +162,10 @@ fn raise_thresholds(facts: &Facts) -> Option<Found> {
             "Let the garbage collector run less often",
             instead_of_python(gc, THRESHOLDS),
         )
-        .because(format!("collections took {} of the time", percent(spent)))
+        .because(format!(
+            "collections that Python began by itself took {} of the time",
+            percent(spent)
+        ))
         .saves(step_time(Some(TIME_SAVED * spent)))
         .with(Medium),
     )

@@ -63,7 +63,7 @@ fn memory(of: SavedResource, bytes: f64, of_all: Option<f64>) -> Saving {
     let ratio = of_all.and_then(|whole| share(bytes, whole));
     Saving {
         of,
-        bytes: Some(bytes.max(0.0)),
+        bytes: Some(bytes.round() as u64),
         ratio: ratio.map(|ratio| ratio.clamp(0.0, 1.0)),
     }
 }

@@ -51,7 +51,7 @@ pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
         name: "stop-the-leak",
         subject: AdviceSubject::Host,
-        condition: "memory grows without end, or grew until it ran out",
+        condition: "memory grows without bound, or grew until it ran out",
         needs: &["host.leak_bytes_per_second"],
         source: "the leak detector, scored in docs/benchmarks/verdicts.md",
         look: stop_the_leak,
@@ -98,7 +98,7 @@ fn trim_heap(facts: &Facts) -> Option<Found> {
     }
     Some(
         found(
-            "Give unused memory of the C heap back at the end of an epoch",
+            "Trim the C heap (malloc_trim) at the end of an epoch",
             "nilometer.optimize.GarbageCollector does it under pressure; by hand: ctypes.CDLL(None).malloc_trim(0); MALLOC_ARENA_MAX=2 keeps threads from spreading it",
         )
         .because(format!(

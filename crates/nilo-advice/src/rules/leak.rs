@@ -24,7 +24,7 @@ pub(super) fn stop_the_leak(facts: &Facts) -> Option<Found> {
         let what = what.unwrap_or("memory");
         format!("{what} grows by {} a minute", format_bytes(60.0 * rate))
     });
-    // What has run out is not foretold, nor is a time in which there is no confidence.
+    // What has run out is not predicted, nor is a time in which there is no confidence.
     let is_unsure = host.leak_limit_bytes.is_some() && host.leak_limit_seconds.is_none();
     let full = match ended.growth.is_some() || ended.on_gpu == Some(false) {
         true => ended.happened.clone(),
@@ -40,7 +40,7 @@ pub(super) fn stop_the_leak(facts: &Facts) -> Option<Found> {
         remedy(host.leak_in_shared_memory == Some(true))
             .because(growth)
             .because_if(full)
-            .because_if(is_early.then(|| "so early this may be loading".to_owned()))
+            .because_if(is_early.then(|| "this early, it may still be loading".to_owned()))
             .with(confidence),
     )
 }
@@ -48,11 +48,11 @@ pub(super) fn stop_the_leak(facts: &Facts) -> Option<Found> {
 fn remedy(is_in_shared_memory: bool) -> Found {
     match is_in_shared_memory {
         true => found(
-            "Give shared memory back: close shared mappings, and delete files in /dev/shm and other tmpfs that are no longer needed",
+            "Free shared memory: close shared mappings, and delete files in /dev/shm and other tmpfs that are no longer needed",
             "`nilo leak` names the process; mmap.close(), SharedMemory.close() and unlink(), or write to disk",
         ),
         false => found(
-            "Look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound",
+            "Look for objects retained across steps: losses with their graph, lists of outputs, unbounded caches",
             "`nilo leak` names the process; loss.item() instead of loss in lists, functools.lru_cache(maxsize=...)",
         ),
     }

@@ -9,6 +9,9 @@ use crate::recommendation::AdviceConfidence::{High, Medium};
 
 /// Copied pages are worth a word from this size on: that of the finding of a recording.
 const LEAST_COPIED_BYTES: f64 = 50.0 * 1024.0 * 1024.0;
+/// Workers that read a dataset of so many objects copy it bit by bit; in a look at a few batches that shows from this size on.
+const MANY_OBJECTS: u64 = 50_000;
+const LEAST_GROWN_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
 /// Batches in preparation may take this share of the limit.
 const PREFETCH_SHARE: f64 = 0.1;
 /// Batches that a worker prepares in advance by default.
@@ -63,7 +66,7 @@ pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
         name: "pin-exact-sizes",
         subject: AdviceSubject::Loader,
-        condition: "pinned memory exceeds what was asked for by more than 30 %",
+        condition: "pinned memory exceeds the requested size by more than 30 %",
         needs: &[
             "loader.pinned_requested_bytes",
             "loader.pinned_allocated_bytes",
@@ -100,13 +103,14 @@ pub(super) const RULES: &[AdviceRule] = &[
 fn share_dataset(facts: &Facts) -> Option<Found> {
     let loader = &facts.loader;
     let method = loader.start_method.as_deref();
-    let (bytes, evidence, confidence) = match loader.copied_bytes {
+    let objects = loader.dataset_objects;
+    let (bytes, least, evidence, confidence) = match loader.copied_bytes {
         Some(copied) => {
             let what = format!(
                 "forked workers held {} of copies of what they shared with their parent at one time",
                 format_bytes(copied)
             );
-            (copied, what, High)
+            (copied, LEAST_COPIED_BYTES, what, High)
         }
         None => {
             let grown = loader.worker_private_growth_bytes?;
@@ -114,13 +118,16 @@ fn share_dataset(facts: &Facts) -> Option<Found> {
                 "private memory of the workers grew by {}",
                 format_bytes(grown)
             );
-            (grown, what, Medium)
+            let least = match objects >= Some(MANY_OBJECTS) {
+                true => LEAST_GROWN_BYTES,
+                false => LEAST_COPIED_BYTES,
+            };
+            (grown, least, what, Medium)
         }
     };
-    if bytes < LEAST_COPIED_BYTES || method.is_some_and(|method| method != "fork") {
+    if bytes < least || method.is_some_and(|method| method != "fork") {
         return None;
     }
-    let objects = loader.dataset_objects;
     Some(
         found(
             "Keep the dataset in a SharedList or in arrays instead of Python lists: touching an object's reference count copies its page",
@@ -215,7 +222,7 @@ fn pin_exact_sizes(facts: &Facts) -> Option<Found> {
             "PYTORCH_ALLOC_CONF=pinned_max_round_threshold_mb:1 where PyTorch knows it; otherwise batches whose size is just below a power of two",
         )
         .because(format!(
-            "{} were asked for and {} taken: {over:.2} times as much",
+            "{} were requested and {} allocated: {over:.2} times as much",
             format_bytes(asked),
             format_bytes(taken)
         ))

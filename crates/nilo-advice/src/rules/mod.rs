@@ -21,6 +21,7 @@ mod rule_cases;
 mod rules_tests;
 
 pub(crate) use found::{Found, found};
+pub(crate) use torch::is_much_reserved;
 
 use crate::facts::Facts;
 use crate::recommendation::{AdviceConfidence, Recommendation, SavedResource};
@@ -93,6 +94,15 @@ impl AdviceRule {
     }
 
     fn apply_plausible(&self, facts: &Facts) -> Option<Recommendation> {
+        // What was measured in the run counts more than what is expected.
+        if facts
+            .model
+            .not_worth_it
+            .iter()
+            .any(|rule| rule == self.name)
+        {
+            return None;
+        }
         let found = (self.look)(facts)?;
         Some(Recommendation {
             rule: self.name,

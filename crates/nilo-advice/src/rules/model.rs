@@ -60,7 +60,7 @@ pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
         name: "preserve-random-state",
         subject: AdviceSubject::Model,
-        condition: "checkpoints do not put the random state back, and there is dropout",
+        condition: "checkpoints do not restore RNG state, and there is dropout",
         needs: &["model.preserves_random_state", "model.dropout"],
         source: "allenai/OLMo-core#828; gradients were off by 35 % in our measurement while the loss was equal",
         look: preserve_random_state,
@@ -240,7 +240,7 @@ fn preserve_random_state(facts: &Facts) -> Option<Found> {
     }
     Some(
         found(
-            "Let checkpoints put the random state back: gradients are wrong with dropout",
+            "Restore RNG state in checkpoints (preserve_rng_state=True): gradients are wrong with dropout",
             "torch.utils.checkpoint.checkpoint(..., preserve_rng_state=True)",
         )
         .because(format!(
@@ -354,7 +354,7 @@ fn set_gradients_to_none(facts: &Facts) -> Option<Found> {
     let bytes = facts.model.zeroed_gradient_bytes?;
     (bytes >= LEAST_BYTES).then(|| {
         found(
-            "Give gradients back between steps",
+            "Free gradients between steps",
             "optimizer.zero_grad(set_to_none=True)",
         )
         .because(format!(

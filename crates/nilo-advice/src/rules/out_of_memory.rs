@@ -2,6 +2,7 @@
 
 use nilo_sample::units::format_bytes;
 
+use super::batch::smaller_micro_batch;
 use super::figures::{percent, share};
 use super::{Found, found};
 use crate::facts::{Facts, OutOfMemoryFacts};
@@ -23,9 +24,9 @@ pub(super) fn allow_more_memory(facts: &Facts) -> Option<Found> {
         let found = match ended.limit_bytes {
             // The kernel killed it all the same.
             Some(_) => found(
-                "Run it where less else runs: others held most of the memory that ran out",
+                "Run it on a less busy machine: other processes held most of the memory that ran out",
                 format!(
-                    "a limit of its own, or a node of its own; {}",
+                    "a dedicated memory limit or node; {}",
                     amount(ended)
                 ),
             )
@@ -68,20 +69,29 @@ pub(super) fn fit_on_the_gpu(facts: &Facts) -> Option<Found> {
     if ended.on_gpu != Some(true) {
         return None;
     }
-    let micro_batch = facts.batch.micro_batch.filter(|size| *size > 1);
-    let smaller = micro_batch.map_or("a smaller micro-batch".to_owned(), |size| {
-        format!("a micro-batch of {} instead of {size}", size / 2)
-    });
-    let found = found(
-        "Make the step fit on the GPU",
-        format!(
-            "{smaller} (nilometer.optimize.find_batch_size finds the largest that fits), or checkpoints (nilometer.optimize.checkpoint_model)"
+    let failed = facts.batch.failed_micro_batch;
+    let failed = failed.map(|size| format!("micro-batches of {size} ran out of memory too"));
+    let checkpoints = "checkpoints (nilometer.optimize.checkpoint_model)";
+    let leaner = match smaller_micro_batch(&facts.batch) {
+        Some(smaller) => format!(
+            "{smaller} (nilometer.optimize.find_batch_size finds the largest that fits), or {checkpoints}"
         ),
-    );
+        None => format!(
+            "{checkpoints}, bfloat16 autocast, or an optimizer with less state: the batch is already one sample"
+        ),
+    };
+    let found = match &ended.gpu_advice {
+        Some(first) => found(
+            first.as_str(),
+            ended.gpu_further_advice.clone().unwrap_or_default(),
+        ),
+        None => found("Make the step fit on the GPU", leaner),
+    };
     Some(
         found
             .because(happened)
             .because_if(ended.growth.clone())
+            .because_if(failed)
             .with(if ended.growth.is_some() { Medium } else { High }),
     )
 }

@@ -62,10 +62,7 @@ fn shared_memory_is_given_back_and_not_looked_for_in_lists() {
     });
     let all = said(facts);
     assert_eq!(rules(&all), ["stop-the-leak"], "no collection frees it");
-    assert!(
-        all[0].text.starts_with("Give shared memory back"),
-        "{all:?}"
-    );
+    assert!(all[0].text.starts_with("Free shared memory"), "{all:?}");
     assert!(all[0].change.contains("mmap.close()"), "{all:?}");
 }
 
@@ -79,17 +76,17 @@ fn a_leak_is_told_by_the_name_and_the_limit_of_what_leaks() {
         said(facts.clone())[0].evidence,
         ["GPU 0 grows by 60.00 MiB a minute"]
     );
-    let mut foretold = facts;
-    foretold["host"]["leak_limit_bytes"] = json!(80.0 * MIB);
-    foretold["host"]["leak_limit_seconds"] = json!(60.0);
-    foretold["host"]["leak_limit_confidence"] = json!(0.9);
+    let mut predicted = facts;
+    predicted["host"]["leak_limit_bytes"] = json!(80.0 * MIB);
+    predicted["host"]["leak_limit_seconds"] = json!(60.0);
+    predicted["host"]["leak_limit_confidence"] = json!(0.9);
     let limit =
         "at this rate the limit of 80.00 MiB is reached in 60 seconds, with a confidence of 0.90";
-    assert_eq!(said(foretold.clone())[0].evidence[1], limit);
+    assert_eq!(said(predicted.clone())[0].evidence[1], limit);
     // Nobody would bet on when: no other time is made up instead.
-    foretold["host"]["leak_resource"] = json!("job memory");
-    foretold["host"]["leak_limit_seconds"] = Value::Null;
-    let unsure = said(foretold);
+    predicted["host"]["leak_resource"] = json!("job memory");
+    predicted["host"]["leak_limit_seconds"] = Value::Null;
+    let unsure = said(predicted);
     assert_eq!(unsure[0].evidence, ["memory grows by 60.00 MiB a minute"]);
 }
 
@@ -145,7 +142,7 @@ fn a_small_program_that_the_kernel_killed_had_large_neighbours() {
     facts["out_of_memory"] = json!({"happened": KILLED, "on_gpu": false, "peak_bytes": 10.0 * MIB, "limit_bytes": 300.0 * MIB});
     let all = said(facts);
     assert!(
-        all[0].text.starts_with("Run it where less else runs"),
+        all[0].text.starts_with("Run it on a less busy machine"),
         "{all:?}"
     );
 }

@@ -51,7 +51,7 @@ fn change(option: &str, limit: f64, peak: Option<f64>) -> String {
         None => "more is needed".to_owned(),
     };
     format!(
-        "ulimit {option} {:.0} where it is set to {:.0} ({needed}; half more than the limit is a guess), or no such limit and one of memory (a cgroup) instead",
+        "ulimit {option} {:.0} where it is set to {:.0} ({needed}; 1.5 × the limit is a guess), or no such limit and one of memory (a cgroup) instead",
         kib(AFTER_REFUSAL * limit),
         kib(limit),
     )

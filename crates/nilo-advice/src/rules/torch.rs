@@ -2,6 +2,7 @@
 
 use nilo_sample::units::format_bytes;
 
+use super::batch::smaller_micro_batch;
 use super::figures::{LEAST_BYTES, count, gpu_memory, percent, share, step_time, times};
 use super::out_of_memory::fit_on_the_gpu;
 use super::{AdviceRule, AdviceSubject, Found, found};
@@ -87,12 +88,18 @@ pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
         name: "fit-on-the-gpu",
         subject: AdviceSubject::Torch,
-        condition: "an allocation on a GPU failed, and the program ended of it",
+        condition: "an allocation on a GPU failed and ended the program",
         needs: &["out_of_memory.happened", "out_of_memory.on_gpu"],
         source: "how the run ended",
         look: fit_on_the_gpu,
     },
 ];
+
+/// Whether a part of what the allocator reserved is worth a setting.
+pub(crate) fn is_much_reserved(part_bytes: f64, reserved_bytes: f64) -> bool {
+    let of_all = share(part_bytes, reserved_bytes);
+    part_bytes >= LEAST_RESERVED_BYTES && of_all.is_some_and(|share| share > RESERVED_SHARE)
+}
 
 fn expandable_segments(facts: &Facts) -> Option<Found> {
     let (reserved, held) = (
@@ -102,7 +109,7 @@ fn expandable_segments(facts: &Facts) -> Option<Found> {
     let idle = reserved - held;
     let of_all = share(idle, reserved)?;
     let is_set = facts.torch.expandable_segments == Some(true);
-    if is_set || of_all <= RESERVED_SHARE || idle < LEAST_RESERVED_BYTES {
+    if is_set || !is_much_reserved(idle, reserved) {
         return None;
     }
     Some(
@@ -148,10 +155,10 @@ fn stay_within_gpu(facts: &Facts) -> Option<Found> {
 fn avoid_allocation_retries(facts: &Facts) -> Option<Found> {
     let retries = facts.torch.allocation_retries?;
     let steps = facts.torch.steps.filter(|steps| *steps > 0);
-    let micro_batch = facts.batch.micro_batch.filter(|size| *size > 1);
-    let smaller = micro_batch.map_or("a smaller micro-batch".to_owned(), |size| {
-        format!("a micro-batch of {} instead of {size}", size / 2)
-    });
+    let smaller = match smaller_micro_batch(&facts.batch) {
+        Some(smaller) => format!("{smaller} (nilometer.optimize.find_batch_size)"),
+        None => "checkpoints (nilometer.optimize.checkpoint_model)".to_owned(),
+    };
     let expandable = match facts.torch.expandable_segments {
         Some(true) => "",
         _ => "; before that, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
@@ -159,7 +166,7 @@ fn avoid_allocation_retries(facts: &Facts) -> Option<Found> {
     (retries > 0).then(|| {
         found(
             "Leave the allocator some room: it stalls the step to free its cache",
-            format!("{smaller} (nilometer.optimize.find_batch_size){expandable}"),
+            format!("{smaller}{expandable}"),
         )
         .because(format!(
             "memory ran out and was freed {}{}",
@@ -276,7 +283,7 @@ fn release_tensors(facts: &Facts) -> Option<Found> {
     let is_certain = facts.torch.graph_tensors_per_step.is_some();
     Some(
         found(
-            "Let go of tensors that are kept from step to step",
+            "Release tensors retained across steps",
             "keep outputs as numbers, or on the CPU (output.cpu()), and bound the list that holds them",
         )
         .because(format!(
