@@ -9,7 +9,7 @@ use super::*;
 use crate::LeakSearch;
 
 #[derive(Default)]
-struct Heard {
+struct RecordingSubscriber {
     /// Writes the samples, at the first look.
     sampling: Option<Box<dyn FnOnce()>>,
     alerts: Vec<(AlertKind, bool)>,
@@ -17,7 +17,7 @@ struct Heard {
     last_looks: usize,
 }
 
-impl Subscriber for Heard {
+impl Subscriber for RecordingSubscriber {
     fn on_look(&mut self, look: &Observation<'_>) {
         if let Some(sample) = self.sampling.take() {
             sample();
@@ -35,13 +35,20 @@ impl Subscriber for Heard {
 }
 
 /// A recorded job at 95 of 100 MiB, followed until it ends or watching does.
-fn follow_a_full_job(end: Option<Wake>, is_wanted: impl Fn(&Resource) -> bool) -> Heard {
+fn follow_a_full_job(
+    end: Option<Wake>,
+    is_wanted: impl Fn(&Resource) -> bool,
+) -> RecordingSubscriber {
     let wakes: Vec<Wake> = [Wake::Look].into_iter().chain(end).collect();
     follow(&wakes, &[95.0; 3], is_wanted)
 }
 
 /// A job with these levels, one a second, of 100 MiB, sampled after the first wake.
-fn follow(wakes: &[Wake], levels_mib: &[f64], is_wanted: impl Fn(&Resource) -> bool) -> Heard {
+fn follow(
+    wakes: &[Wake],
+    levels_mib: &[f64],
+    is_wanted: impl Fn(&Resource) -> bool,
+) -> RecordingSubscriber {
     let scratch = tempfile::tempdir().unwrap();
     let mut description = fixture::description();
     let started_nanos = monotonic_nanos();
@@ -76,16 +83,16 @@ fn follow(wakes: &[Wake], levels_mib: &[f64], is_wanted: impl Fn(&Resource) -> b
         is_wanted,
     };
     let engine = Engine::new(&folder, Some(&description), settings);
-    let (sender, heard) = channel();
+    let (sender, wakeups) = channel();
     for wake in wakes {
         sender.send(*wake).unwrap();
     }
     drop(sender);
-    let mut subscriber = Heard {
+    let mut subscriber = RecordingSubscriber {
         sampling: Some(Box::new(sample)),
-        ..Heard::default()
+        ..RecordingSubscriber::default()
     };
-    engine.follow(&heard, &mut subscriber);
+    engine.follow(&wakeups, &mut subscriber);
     subscriber
 }
 
@@ -97,13 +104,15 @@ fn a_level_above_its_threshold_is_told_however_following_ends() {
         Some(Wake::JobEnded),
         Some(Wake::LastLook),
     ] {
-        let heard = follow_a_full_job(end, |_| true);
+        let subscriber = follow_a_full_job(end, |_| true);
         assert!(
-            heard.alerts.contains(&(AlertKind::MemoryCritical, true)),
+            subscriber
+                .alerts
+                .contains(&(AlertKind::MemoryCritical, true)),
             "{end:?}: {:?}",
-            heard.alerts
+            subscriber.alerts
         );
-        assert_eq!(heard.last_looks, 1, "{end:?}");
+        assert_eq!(subscriber.last_looks, 1, "{end:?}");
     }
 }
 
@@ -114,8 +123,8 @@ fn nothing_is_foretold_of_a_job_that_has_ended() {
         .map(|second| 20.0 + 0.3 * f64::from(second))
         .collect();
     let is_foretold = |wakes: &[Wake]| {
-        let heard = follow(wakes, &leak, |_| true);
-        heard.alerts.contains(&(AlertKind::OomRisk, true))
+        let subscriber = follow(wakes, &leak, |_| true);
+        subscriber.alerts.contains(&(AlertKind::OomRisk, true))
     };
     assert!(is_foretold(&[Wake::Look, Wake::Look, Wake::LastLook]));
     assert!(!is_foretold(&[Wake::JobEnded, Wake::Look, Wake::LastLook]));
@@ -123,8 +132,8 @@ fn nothing_is_foretold_of_a_job_that_has_ended() {
 
 #[test]
 fn resources_that_nobody_asked_about_are_left_out() {
-    let heard = follow_a_full_job(None, |resource| *resource != Resource::Job);
-    assert_eq!((heard.alerts, heard.resources), (vec![], vec![]));
+    let subscriber = follow_a_full_job(None, |resource| *resource != Resource::Job);
+    assert_eq!((subscriber.alerts, subscriber.resources), (vec![], vec![]));
 }
 
 #[test]

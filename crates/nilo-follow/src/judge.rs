@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nilo_analysis::alerts::{AlertEvaluator, AlertRules};
+use nilo_analysis::alerts::{AlertEvaluator, AlertRules, GpuFailureAlerts};
 use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskChange};
 use nilo_forecast::Reading;
 use nilo_runfile::Update;
@@ -26,7 +26,7 @@ pub struct FollowSettings<F> {
 /// How leaks are searched for.
 #[derive(Debug, Clone, Copy)]
 pub struct LeakSearch {
-    /// The first search comes after this time.
+    /// The first search comes after this time, usually [`crate::FIRST_LEAK_SEARCH`].
     pub after: Duration,
     /// Growth of fewer bytes is left out; `None`: as usual.
     pub least_bytes: Option<f64>,
@@ -41,6 +41,9 @@ pub struct Judge<F> {
     evaluator: AlertEvaluator,
     schedule: Schedule,
     risks: Vec<ResourceVerdict>,
+    gpu_failures: GpuFailureAlerts,
+    /// Alerts of events, which the next look tells.
+    of_events: Vec<Alert>,
 }
 
 impl<F: Fn(&Resource) -> bool> Judge<F> {
@@ -51,6 +54,8 @@ impl<F: Fn(&Resource) -> bool> Judge<F> {
             evaluator: AlertEvaluator::new(settings.rules),
             schedule: Schedule::new(Instant::now(), settings.idle, settings.leaks.after),
             risks: Vec::new(),
+            gpu_failures: GpuFailureAlerts::default(),
+            of_events: Vec::new(),
             settings,
         }
     }
@@ -65,6 +70,9 @@ impl<F: Fn(&Resource) -> bool> Judge<F> {
 
     /// Takes in what was recorded since the last call, and says which risks changed.
     pub fn take(&mut self, update: &Update) -> Vec<RiskChange> {
+        let failures = self.gpu_failures.take(&update.events).into_iter();
+        let wanted = failures.filter(|(resource, _)| (self.settings.is_wanted)(resource));
+        self.of_events.extend(wanted.map(|(_, alert)| alert));
         self.tracker.take(&update.tables, &update.events)
     }
 
@@ -78,10 +86,12 @@ impl<F: Fn(&Resource) -> bool> Judge<F> {
         self.risks = self.tracker.risks();
         self.risks
             .retain(|risk| (self.settings.is_wanted)(&risk.resource));
+        let mut alerts = std::mem::take(&mut self.of_events);
         if job_ended {
-            return self.evaluator.look_at_levels(&self.risks);
+            alerts.extend(self.evaluator.look_at_levels(&self.risks));
+            return alerts;
         }
-        let mut alerts = self.evaluator.look(&self.risks);
+        alerts.extend(self.evaluator.look(&self.risks));
         if self.schedule.leaks_are_due(Instant::now()) && self.settings.rules.leak {
             alerts.extend(self.look_for_leaks());
         }

@@ -11,4 +11,5 @@ mod warnings;
 
 pub use engine::{Engine, Observation, Subscriber, Wake};
 pub use judge::{FollowSettings, Judge, LeakSearch};
+pub use schedule::FIRST_LEAK_SEARCH;
 pub use warnings::{WarningChange, Warnings};

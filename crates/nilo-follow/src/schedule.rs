@@ -5,10 +5,14 @@ use std::time::{Duration, Instant};
 use nilo_analysis::tracking::ResourceVerdict;
 use nilo_forecast::RiskLevel;
 
+/// The first search for leaks comes just after ten seconds of samples, fewer of which nobody calls a leak.
+pub const FIRST_LEAK_SEARCH: Duration = Duration::from_secs(11);
 /// Looks come this often.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Leaks show over tens of seconds, and searching for them costs more than looking.
 const LEAKS_EVERY: Duration = Duration::from_secs(10);
+/// A look that comes this much early searches too: looks a second apart are not exactly that, and the next one may be late for what is asked every ten.
+const EARLY: Duration = Duration::from_millis(500);
 /// Below this share of the limit a level is not near it.
 const NEAR_SHARE: f64 = 0.5;
 
@@ -28,11 +32,11 @@ impl Schedule {
         }
     }
 
-    /// Whether to search for leaks now.
+    /// Whether to search for leaks now. The times are fixed: a look that came late does not put off those after it.
     pub(crate) fn leaks_are_due(&mut self, now: Instant) -> bool {
-        let due = now >= self.next_leaks;
-        if due {
-            self.next_leaks = now + LEAKS_EVERY;
+        let due = now + EARLY >= self.next_leaks;
+        while now + EARLY >= self.next_leaks {
+            self.next_leaks += LEAKS_EVERY;
         }
         due
     }
@@ -59,12 +63,31 @@ mod tests {
     #[test]
     fn leaks_are_searched_for_seldom() {
         let begin = Instant::now();
-        let mut schedule = Schedule::new(begin, LOOK_EVERY, Duration::from_secs(11));
+        let mut schedule = Schedule::new(begin, LOOK_EVERY, FIRST_LEAK_SEARCH);
         let mut due = |secs| schedule.leaks_are_due(begin + Duration::from_secs(secs));
         assert_eq!(
             [due(10), due(11), due(12), due(20), due(21)],
             [false, true, false, false, true]
         );
+    }
+
+    #[test]
+    fn looks_that_are_late_or_early_do_not_put_off_the_searches() {
+        let begin = Instant::now();
+        let search_millis = |every_millis: u64| {
+            let mut schedule = Schedule::new(begin, LOOK_EVERY, Duration::from_secs(10));
+            let looks = (1..).map(|look| look * every_millis);
+            let looks = looks.take_while(|millis| *millis <= 40_000);
+            let due = |millis: &u64| schedule.leaks_are_due(begin + Duration::from_millis(*millis));
+            looks.filter(due).collect::<Vec<_>>()
+        };
+        assert_eq!(search_millis(999), [9_990, 19_980, 29_970, 39_960]);
+        assert_eq!(search_millis(3_000), [12_000, 21_000, 30_000]);
+        assert_eq!(search_millis(9_000), [18_000, 27_000, 36_000]);
+        // One that was held up for long is followed by one, not by all that were missed.
+        let mut schedule = Schedule::new(begin, LOOK_EVERY, Duration::from_secs(10));
+        let mut due = |secs| schedule.leaks_are_due(begin + Duration::from_secs(secs));
+        assert_eq!([due(35), due(36), due(40)], [true, false, true]);
     }
 
     #[test]

@@ -50,10 +50,15 @@ fn ending_by_its_processes(recording: &Recording) -> Ending {
         return ending;
     }
     if recorder_is_alive(description) {
-        let aftermath = EndingEvidence {
+        let mut aftermath = EndingEvidence {
             recorder_alive: true,
             ..EndingEvidence::default()
         };
+        let ending = judge_ending(recording, &aftermath);
+        if ending.oom.is_none() {
+            return ending;
+        }
+        read_kernel_log(&mut aftermath, description);
         return judge_ending(recording, &aftermath);
     }
     with_failed_rank(recording, judge_lost(recording))
@@ -64,17 +69,18 @@ pub(crate) fn judge_lost(recording: &Recording) -> Ending {
     let description = &recording.description;
     let (exit_code, signal) = recorded_end(recording).unwrap_or_default();
     let ended_nanos = ended_in_job(recording);
+    let gone = ended_nanos.is_some() || came_and_went_in_job(recording);
     let mut aftermath = EndingEvidence {
         exit_code,
         signal,
-        gone: ended_nanos.is_some(),
+        gone,
         time_nanos: ended_nanos,
         recorder_died: recorder_died(recording),
         ..EndingEvidence::default()
     };
     if same_boot(description) {
         // Of a run inside a job, what the job's recorder counted in its time is all: later kills are those of others.
-        if ended_nanos.is_none() {
+        if !gone {
             aftermath.counters = counters_now(recording);
         }
         read_kernel_log(&mut aftermath, description);
@@ -101,6 +107,13 @@ fn ended_in_job(recording: &Recording) -> Option<u64> {
         }
     }
     last_end.filter(|_| alive.is_empty())
+}
+
+/// Whether the processes of a run inside a job ended before the job's recorder, which lived to the job's end, had seen any of them.
+fn came_and_went_in_job(recording: &Recording) -> bool {
+    let is_start = |event: &Event| matches!(event, Event::ProcessStarted { .. });
+    let was_seen = recording.events.iter().any(|timed| is_start(&timed.event));
+    recording.description.parent.is_some() && !recording.is_job_open && !was_seen
 }
 
 /// The status of the command, or of the process that began a run inside a job, where the recorder wrote it into the run file.
@@ -227,4 +240,24 @@ fn find_cgroup(path: &str) -> Option<MemoryCgroup> {
         .find_map(|(hierarchy, version)| {
             MemoryCgroup::at(&mount.join(hierarchy).join(relative), path, version).ok()
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use nilo_sample::{RunId, RunStatus, fixture};
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_came_and_went_between_two_samples_of_its_job_has_ended() {
+        let mut unseen = fixture::recording();
+        unseen.description.parent = Some(RunId::new(0, "job"));
+        unseen.is_job_open = true;
+        let status = |recording: &Recording| after_the_fact(recording).status;
+        assert_eq!(status(&unseen), RunStatus::Lost, "nobody saw the job's end");
+        unseen.is_job_open = false;
+        assert_eq!(status(&unseen), RunStatus::Ended);
+        unseen.description.parent = None;
+        assert_eq!(status(&unseen), RunStatus::Lost, "nobody recorded it");
+    }
 }

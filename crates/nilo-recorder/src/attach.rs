@@ -8,7 +8,7 @@ use nilo_source::Roots;
 use crate::RecorderError;
 use crate::aftermath::conclude;
 use crate::alerts::{AlertSettings, AlertThread};
-use crate::command::{run_tick, say_loss, sharpen_timers};
+use crate::command::{run_tick, say_loss};
 use crate::live::Observer;
 use crate::open_tree::{TreeScope, open_tree};
 use crate::pace::Pace;
@@ -17,6 +17,7 @@ use crate::recorder::Recorder;
 use crate::signals::{ReceivedSignal, SignalPipe};
 use crate::startup_code::release_startup_code;
 use crate::surroundings::Surroundings;
+use crate::wakeups::ask_for_prompt_wakeups;
 
 /// Whom to watch and how.
 pub struct WatchSettings<'a> {
@@ -126,7 +127,7 @@ fn watch_in(
     let mut recorder = Recorder::new(tree, writer, surroundings, now, true).waking(alerts.as_ref());
     let mut reaper = Reaper::default();
     let mut pace = Pace::new(now, interval_nanos);
-    sharpen_timers(interval_nanos);
+    ask_for_prompt_wakeups(interval_nanos);
     release_startup_code();
     let until = duration_nanos.map(|duration| monotonic_nanos() + duration);
     let mut loss_said = false;

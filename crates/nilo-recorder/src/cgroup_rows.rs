@@ -24,6 +24,8 @@ struct Watched {
     last_row: Option<CgroupRow>,
     reading: CgroupReading,
     owned: Option<bool>,
+    /// What the cgroup and the job held when that was asked.
+    owned_at_bytes: (u64, u64),
     holds_job: Option<bool>,
     oom_kills: Option<u64>,
     /// When everything was read last, and what usage was then.
@@ -53,6 +55,7 @@ impl CgroupRows {
             last_row: None,
             reading: CgroupReading::default(),
             owned: None,
+            owned_at_bytes: (0, 0),
             holds_job: None,
             oom_kills: None,
             whole_nanos: 0,
@@ -113,12 +116,25 @@ impl CgroupRows {
         self.cgroups.iter().all(|watched| watched.owned.is_some())
     }
 
-    /// Asks whether each cgroup holds anybody besides the job.
-    pub(crate) fn look_for_strangers(&mut self, is_ours: impl Fn(u32) -> bool) {
+    /// Asks whether each cgroup holds anybody besides the job, which holds so much.
+    pub(crate) fn look_for_strangers(&mut self, job_bytes: u64, is_ours: impl Fn(u32) -> bool) {
         for watched in &mut self.cgroups {
             let owned = watched.cgroup.owned_by(&is_ours);
             watched.owned = owned.or(watched.owned);
+            let usage = watched.reading.usage_bytes;
+            watched.owned_at_bytes = (usage.unwrap_or(0), job_bytes);
         }
+    }
+
+    /// Whether a cgroup of the job alone has grown by more than the job has: somebody may have joined it.
+    pub(crate) fn may_have_strangers(&self, job_bytes: u64) -> bool {
+        self.cgroups.iter().any(|watched| {
+            let (usage_then, job_then) = watched.owned_at_bytes;
+            let explained = usage_then + job_bytes.saturating_sub(job_then);
+            let far = (usage_then / 100).max(MOVED_BYTES);
+            let usage = watched.reading.usage_bytes.unwrap_or(0);
+            watched.owned == Some(true) && usage > explained + far
+        })
     }
 
     /// Takes in whether processes of the job are in each cgroup or below.
@@ -128,11 +144,17 @@ impl CgroupRows {
         }
     }
 
-    /// Reads usage, and everything else with `whole`; writes what changed, and says whether a limit did.
-    pub(crate) fn write(&mut self, writer: &mut dyn RowSink, now_nanos: u64, whole: bool) -> bool {
-        let mut limit_changed = false;
+    /// Reads usage, and everything else with `whole`.
+    pub(crate) fn read(&mut self, now_nanos: u64, whole: bool) {
         for watched in &mut self.cgroups {
             watched.read(now_nanos, whole);
+        }
+    }
+
+    /// Writes what changed, and says whether a limit did.
+    pub(crate) fn write(&mut self, writer: &mut dyn RowSink, now_nanos: u64) -> bool {
+        let mut limit_changed = false;
+        for watched in &mut self.cgroups {
             let row = row_of(&watched.reading, watched.owned, watched.holds_job);
             if watched.last_row != Some(row) {
                 let limit_before = watched.last_row.map(|last| last.limit_bytes.to_bits());

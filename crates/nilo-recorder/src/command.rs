@@ -16,6 +16,7 @@ use crate::aftermath::conclude;
 use crate::alerts::{AlertSettings, AlertThread};
 use crate::forward::{Forwarder, forwarded_signals};
 use crate::git_check::GitCheck;
+use crate::hooks::Hooks;
 use crate::launch::prepare;
 use crate::live::Observer;
 use crate::open_tree::{TreeScope, open_tree};
@@ -28,6 +29,7 @@ use crate::signals::SignalPipe;
 use crate::startup_code::release_startup_code;
 use crate::surroundings::Surroundings;
 use crate::wait_for_ends::wait_for_ends;
+use crate::wakeups::ask_for_prompt_wakeups;
 
 /// A process that ends within this time of the command is not said to go on.
 const ABOUT_TO_END: Duration = Duration::from_millis(200);
@@ -46,6 +48,8 @@ pub struct CommandSettings<'a> {
     pub wait_for_all: bool,
     /// Whom to tell when memory runs short; nobody is told by `None`.
     pub alerts: Option<AlertSettings>,
+    /// Whether Python programs tell of their exceptions by hooks that they load when they start.
+    pub hooks: bool,
 }
 
 /// How the command ended.
@@ -73,6 +77,7 @@ pub fn run_command(
         interval_nanos,
         wait_for_all,
         alerts,
+        hooks,
     } = settings;
     let alerts = alerts.map(|alerts| AlertThread::prepare(alerts, folder.path()));
     let provenance = description.provenance.as_ref();
@@ -87,7 +92,12 @@ pub fn run_command(
     let mut reaper = Reaper::new();
 
     let run_dir = std::path::absolute(folder.path()).unwrap_or_else(|_| folder.path().to_owned());
-    let waiting = prepare(&command, &run_dir)?;
+    let hooks = hooks.then(|| Hooks::create(&run_dir, std::env::var_os("PYTHONPATH")));
+    let (mut hooks, no_hooks) = match hooks.transpose() {
+        Ok(hooks) => (hooks, None),
+        Err(error) => (None, Some(error)),
+    };
+    let waiting = prepare(&command, &run_dir, hooks.as_ref())?;
     let mut listened = forwarded_signals();
     // A limit on file sizes must cost samples, not the recorder: the write fails, and that is handled.
     listened.extend([libc::SIGCHLD, libc::SIGXFSZ, libc::SIGCONT]);
@@ -137,7 +147,14 @@ pub fn run_command(
         alerts.and_then(|alerts| AlertThread::start(alerts, folder, &description))
     });
     let mut recorder = recorder.waking(alerts.as_ref());
-    sharpen_timers(interval_nanos);
+    if let Some(error) = no_hooks {
+        recorder.event(&Event::Blind {
+            text: format!(
+                "exceptions of Python programs, as their hooks cannot be set up: {error}"
+            ),
+        });
+    }
+    ask_for_prompt_wakeups(interval_nanos);
     release_startup_code();
     let mut rewriting = None;
     let ended = sample_until_end(
@@ -147,6 +164,7 @@ pub fn run_command(
             reaper: &mut reaper,
             signals: &signals,
             forwarder: Forwarder::new(sentinel, &child),
+            hooks: &mut hooks,
             git_check: &mut git_check,
             on_git_answer: &mut |dirty| {
                 set_dirty(&mut description, dirty);
@@ -170,6 +188,9 @@ pub fn run_command(
         });
     }
     let left_running = still_running(&mut recorder, &mut reaper);
+    if let Some(hooks) = hooks {
+        hooks.finish(folder, recorder.writer(), !left_running.is_empty());
+    }
     // Also in the run file: its room is reserved, while a full disk may refuse to take `run.json` again.
     recorder.end(Some(ended.command));
     let CommandEnd {
@@ -263,6 +284,7 @@ struct Loop<'a> {
     reaper: &'a mut Reaper,
     signals: &'a SignalPipe,
     forwarder: Forwarder,
+    hooks: &'a mut Option<Hooks>,
     /// Until it has answered.
     git_check: &'a mut Option<GitCheck>,
     /// Must not wait for the disk: it is called between two samples.
@@ -292,6 +314,13 @@ fn sample_until_end(
         }
         if parts.pace.wait_nanos(now) == 0 {
             tick(parts, now, observer, false);
+            if let Some(hooks) = parts.hooks {
+                hooks.poll(parts.recorder.writer());
+                let processes = parts.recorder.processes().iter();
+                if let Some(blind) = hooks.blind_to(processes.map(|process| &process.info)) {
+                    parts.recorder.event(&blind);
+                }
+            }
             loss_said = loss_said || say_loss(parts.recorder, observer);
             if let Some(answer) = parts.git_check.as_ref().and_then(GitCheck::answer) {
                 *parts.git_check = None;
@@ -415,14 +444,6 @@ pub(crate) fn say_loss(recorder: &Recorder, observer: &mut dyn Observer) -> bool
         ));
     }
     dropped > 0
-}
-
-/// The kernel may delay timers by 50 µs; at a millisecond that matters. The command has started already and keeps its own slack.
-pub(crate) fn sharpen_timers(interval_nanos: u64) {
-    if interval_nanos < 20_000_000 {
-        // SAFETY: sets an attribute of this thread; no memory is involved.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The tables of the GPUs: what each holds, how much of it is the job's, how busy it is.
+//! The tables of the GPUs: what each holds, how much of it is the job's, how busy it is, and what its sensors say.
 //!
 //! Recorded are the GPUs that the job's processes hold memory on, from the first time on.
 //! Until they do, it is all that the job can see: those of `CUDA_VISIBLE_DEVICES`, or every one when the variable is not set or its meaning is not clear.
@@ -14,7 +14,8 @@ use nilo_sample::rows::GpuRow;
 use nilo_sample::table::or_absent;
 use nilo_sample::{ABSENT, Event, TableSpec, TypedRow};
 use nilo_source::gpu::{
-    GpuDevice, GpuOwners, GpuReader, GpuReading, GpuShare, GpuStage, GpuView, NoGpus, cuda_view_of,
+    GpuDevice, GpuOwners, GpuReader, GpuReading, GpuShare, GpuStage, GpuThrottling, GpuView,
+    NoGpus, cuda_view_of,
 };
 use nilo_source::{Roots, TrackedProcess};
 
@@ -39,7 +40,10 @@ struct DeviceRows {
     visible: bool,
     held_by_job: bool,
     failure_said: bool,
+    sensor_failure_said: bool,
     share: GpuShare,
+    /// How many were recorded.
+    readings: u64,
 }
 
 /// The GPUs of the machine, as far as they concern the job.
@@ -64,7 +68,6 @@ pub(crate) struct GpuRows {
     /// There is no job whose share could be told.
     of_machine: bool,
     read_nanos: u64,
-    readings: u64,
 }
 
 impl GpuRows {
@@ -94,7 +97,6 @@ impl GpuRows {
             chosen: None,
             of_machine: false,
             read_nanos: READ_NANOS,
-            readings: 0,
         }
     }
 
@@ -116,9 +118,10 @@ impl GpuRows {
         }
     }
 
-    /// How many readings were taken.
-    pub(crate) fn readings(&self) -> u64 {
-        self.readings
+    /// How many readings of each GPU were taken, by its index.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = (u32, u64)> {
+        let places = self.view.devices.iter().zip(&self.rows);
+        places.map(|(device, rows)| (device.index, rows.readings))
     }
 
     /// CPU time that reading has taken, on its own thread.
@@ -176,7 +179,6 @@ impl GpuRows {
     }
 
     fn take(&mut self, writer: &mut dyn RowSink, now_nanos: u64) {
-        self.readings += 1;
         if self.rows.is_empty() && !self.meet() {
             return;
         }
@@ -201,8 +203,10 @@ impl GpuRows {
             };
             match reading {
                 Ok(reading) if is_recorded => {
+                    rows.readings += 1;
                     let row = row_of(reading, rows.share);
                     write(writer, rows, device, at_nanos, row);
+                    say_sensor_failure(writer, rows, device, at_nanos, reading);
                     if !self.of_machine && !matches!(rows.share, GpuShare::Bytes(_)) {
                         unknown = Some(rows.share);
                     }
@@ -230,7 +234,9 @@ impl GpuRows {
             visible: visible.places.contains(&place),
             held_by_job: false,
             failure_said: false,
+            sensor_failure_said: false,
             share: GpuShare::Bytes(0),
+            readings: 0,
         });
         self.rows = rows.collect();
         true
@@ -239,7 +245,7 @@ impl GpuRows {
     fn fall_silent(&mut self, writer: &mut dyn RowSink, now_nanos: u64) {
         if !self.silence_said {
             self.silence_said = true;
-            let text = "the NVIDIA driver is not responding; GPUs are not recorded until it does";
+            let text = "the GPU driver is not responding; GPUs are not recorded until it does";
             let text = text.to_owned();
             writer.event(now_nanos, &Event::Blind { text });
         }
@@ -258,10 +264,7 @@ impl GpuRows {
             return;
         }
         self.unknown_said = true;
-        let why = match share {
-            GpuShare::Unplaced => "the driver reports the PIDs of the host, not of this container",
-            _ => "the driver does not report memory per process",
-        };
+        let why = share.unknown_because().unwrap_or_default();
         let text = format!("the job's share of GPU memory is unknown: {why}");
         writer.event(now_nanos, &Event::Blind { text });
     }
@@ -296,10 +299,30 @@ fn say_failure(
     }
 }
 
+fn say_sensor_failure(
+    writer: &mut dyn RowSink,
+    rows: &mut DeviceRows,
+    device: &GpuDevice,
+    at_nanos: u64,
+    reading: &GpuReading,
+) {
+    if let Some(reason) = &reading.sensor_failure
+        && !std::mem::replace(&mut rows.sensor_failure_said, true)
+    {
+        let GpuDevice { index, name, .. } = device;
+        let text = format!("a sensor of GPU {index} ({name}) cannot be read: {reason}");
+        writer.event(at_nanos, &Event::Blind { text });
+    }
+}
+
 fn row_of(reading: &GpuReading, share: GpuShare) -> GpuRow {
     let job_bytes = match share {
         GpuShare::Bytes(bytes) => Some(bytes),
         GpuShare::Untold | GpuShare::Unplaced => None,
+    };
+    let sensors = &reading.sensors;
+    let throttled = |is_so: fn(GpuThrottling) -> bool| {
+        or_absent(sensors.throttling.map(|why| u64::from(is_so(why))))
     };
     GpuRow {
         used_bytes: or_absent(reading.used_bytes),
@@ -308,7 +331,23 @@ fn row_of(reading: &GpuReading, share: GpuShare) -> GpuRow {
         utilization: reading
             .utilization_percent
             .map_or(ABSENT, |percent| f64::from(percent) / 100.0),
+        power_watts: watts(sensors.power_milliwatts),
+        power_limit_watts: watts(sensors.power_limit_milliwatts),
+        temperature_celsius: or_absent(sensors.temperature_celsius.map(u64::from)),
+        sm_clock_mhz: or_absent(sensors.sm_clock_mhz.map(u64::from)),
+        memory_clock_mhz: or_absent(sensors.memory_clock_mhz.map(u64::from)),
+        throttled_by_power: throttled(|throttling| throttling.by_power),
+        throttled_by_heat: throttled(|throttling| throttling.by_heat),
+        throttled_by_hardware: throttled(|throttling| throttling.by_hardware),
+        uncorrected_ecc_errors: or_absent(sensors.uncorrected_ecc_errors),
+        nvlink_sent_bytes: or_absent(sensors.nvlink.map(|traffic| traffic.sent_bytes)),
+        nvlink_received_bytes: or_absent(sensors.nvlink.map(|traffic| traffic.received_bytes)),
     }
+}
+
+/// Whole watts: sensors are off by several, and a GPU at rest would have a row a second for its milliwatts.
+fn watts(milliwatts: Option<u64>) -> f64 {
+    milliwatts.map_or(ABSENT, |milliwatts| (milliwatts as f64 / 1e3).round())
 }
 
 fn write(
@@ -327,6 +366,7 @@ fn write(
                 uuid: device.uuid.clone(),
                 total_bytes: device.total_bytes,
                 reserved_bytes: device.reserved_bytes,
+                part_of: device.part_of,
             },
         );
         writer.define(&TableSpec::gpu(device.index))

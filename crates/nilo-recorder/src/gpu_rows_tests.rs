@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nilo_runfile::{RowBuffer, Update};
 use nilo_sample::Subject;
-use nilo_source::gpu::GpuProcess;
+use nilo_source::gpu::{GpuMaker, GpuProcess, GpuSensors, NvlinkTraffic};
 
 use super::*;
 use crate::captured_job::{CapturedJob, JOB, WORKER, events, rows};
@@ -28,6 +28,7 @@ impl TwoGpus {
             index,
             name: "H200".to_owned(),
             uuid: format!("GPU-{index}"),
+            maker: GpuMaker::Nvidia,
             total_bytes: Some(1000),
             reserved_bytes: Some(10),
             part_of: None,
@@ -63,6 +64,7 @@ fn reading(held: &[(u32, u64)]) -> Result<GpuReading, String> {
         total_bytes: Some(1000),
         utilization_percent: Some(40),
         processes: Some(processes.collect()),
+        ..GpuReading::default()
     })
 }
 
@@ -72,6 +74,7 @@ fn row(used_bytes: f64, job_bytes: f64) -> GpuRow {
         total_bytes: 1000.0,
         job_bytes,
         utilization: 0.4,
+        ..GpuRow::ABSENT
     }
 }
 
@@ -99,9 +102,10 @@ fn before_a_job_holds_a_gpu_those_that_it_can_see_are_recorded() {
         uuid: "GPU-0".to_owned(),
         total_bytes: Some(1000),
         reserved_bytes: Some(10),
+        part_of: None,
     };
     assert_eq!(events(&update), [&found]);
-    assert_eq!(two.gpus.readings(), 1);
+    assert_eq!(two.gpus.readings().collect::<Vec<_>>(), [(0, 1), (1, 0)]);
 }
 
 #[test]
@@ -176,6 +180,73 @@ fn a_share_that_the_driver_does_not_tell_is_absent_and_said_after_a_while() {
         "the job's share of GPU memory is unknown: the driver does not report memory per process";
     assert_eq!(blind(&two.take(6, [untold(), reading(&[])])), [why]);
     assert!(blind(&two.take(20, [untold(), reading(&[])])).is_empty());
+}
+
+#[test]
+fn what_sensors_say_is_in_the_row_and_milliwatts_make_no_row() {
+    let mut two = TwoGpus::new();
+    let warm = |power_milliwatts, by_power| {
+        reading(&[(JOB, 200)]).map(|reading| GpuReading {
+            sensors: GpuSensors {
+                power_milliwatts: Some(power_milliwatts),
+                power_limit_milliwatts: Some(700_000),
+                temperature_celsius: Some(54),
+                sm_clock_mhz: Some(1980),
+                memory_clock_mhz: None,
+                throttling: Some(GpuThrottling {
+                    by_power,
+                    ..GpuThrottling::default()
+                }),
+                uncorrected_ecc_errors: Some(0),
+                nvlink: Some(NvlinkTraffic {
+                    sent_bytes: 5,
+                    received_bytes: 7,
+                }),
+            },
+            ..reading
+        })
+    };
+    let update = two.take(1, [warm(412_300, false), reading(&[])]);
+    let expected = GpuRow {
+        power_watts: 412.0,
+        power_limit_watts: 700.0,
+        temperature_celsius: 54.0,
+        sm_clock_mhz: 1980.0,
+        throttled_by_power: 0.0,
+        throttled_by_heat: 0.0,
+        throttled_by_hardware: 0.0,
+        uncorrected_ecc_errors: 0.0,
+        nvlink_sent_bytes: 5.0,
+        nvlink_received_bytes: 7.0,
+        ..row(200.0, 200.0)
+    };
+    assert_eq!(of_gpu(&update, 0), [(SECOND, expected)]);
+    let update = two.take(2, [warm(411_700, false), reading(&[])]);
+    assert_eq!(of_gpu(&update, 0), []);
+    let update = two.take(3, [warm(412_000, true), reading(&[])]);
+    let throttled = GpuRow {
+        throttled_by_power: 1.0,
+        ..expected
+    };
+    assert_eq!(of_gpu(&update, 0), [(3 * SECOND, throttled)]);
+}
+
+#[test]
+fn a_sensor_that_fails_is_absent_and_said_once() {
+    let mut two = TwoGpus::new();
+    let failing = || {
+        reading(&[(JOB, 200)]).map(|reading| GpuReading {
+            sensor_failure: Some("power: it gives no reason".to_owned()),
+            ..reading
+        })
+    };
+    let update = two.take(1, [failing(), reading(&[])]);
+    assert_eq!(of_gpu(&update, 0), [(SECOND, row(200.0, 200.0))]);
+    assert_eq!(
+        blind(&update),
+        ["a sensor of GPU 0 (H200) cannot be read: power: it gives no reason"]
+    );
+    assert!(two.take(2, [failing(), reading(&[])]).is_empty());
 }
 
 #[test]

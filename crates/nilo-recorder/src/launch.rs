@@ -1,6 +1,6 @@
 //! Starting the user's command so that it behaves as without us.
 //!
-//! Same process group, terminal, descriptors and environment (but for `NILO_RUN_DIR`).
+//! Same process group, terminal, descriptors and environment (but for `NILO_RUN_DIR`, and `PYTHONPATH` for the hooks).
 //! We become the subreaper of its tree, so that orphans stay in it.
 //!
 //! Its process is made first and waits for the word to begin.
@@ -18,6 +18,8 @@ use std::thread::{self, JoinHandle};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use thiserror::Error;
+
+use crate::hooks::Hooks;
 
 /// Why the command did not start.
 #[derive(Debug, Error)]
@@ -58,8 +60,12 @@ pub(crate) struct WaitingCommand {
     spawning: JoinHandle<io::Result<Child>>,
 }
 
-/// Makes the command's process; `run_dir` reaches it as `NILO_RUN_DIR`.
-pub(crate) fn prepare(command: &[OsString], run_dir: &Path) -> Result<WaitingCommand, LaunchError> {
+/// Makes the command's process; `run_dir` reaches it as `NILO_RUN_DIR`. With hooks it has another `PYTHONPATH`.
+pub(crate) fn prepare(
+    command: &[OsString],
+    run_dir: &Path,
+    hooks: Option<&Hooks>,
+) -> Result<WaitingCommand, LaunchError> {
     become_subreaper();
     let (program, arguments) = command.split_first().ok_or_else(|| LaunchError::NotFound {
         command: String::new(),
@@ -72,6 +78,9 @@ pub(crate) fn prepare(command: &[OsString], run_dir: &Path) -> Result<WaitingCom
     let (is_there, there) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| refused(error.into()))?;
     let mut command = Command::new(program);
     command.args(arguments).env("NILO_RUN_DIR", run_dir);
+    if let Some(hooks) = hooks {
+        command.env("PYTHONPATH", hooks.python_path());
+    }
     if crate::privacy::keeps_secrets() {
         // The runs that the job begins inside this one follow it.
         command.env("NILO_KEEP_SECRETS", "1");

@@ -17,6 +17,7 @@ mod git_check;
 mod glance;
 mod gpu_rows;
 mod high_water;
+mod hooks;
 mod host_rows;
 mod ignored_processes;
 mod inherited_descriptors;
@@ -43,6 +44,7 @@ mod startup_code;
 mod surroundings;
 mod takeover;
 mod wait_for_ends;
+mod wakeups;
 
 pub use aftermath::{after_the_fact, recorder_is_alive};
 pub use attach::{WatchEnd, WatchOutcome, WatchSettings, watch_processes};

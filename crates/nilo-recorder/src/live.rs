@@ -1,7 +1,7 @@
 //! What the recorder knows right now, for the line on the screen and the CSV log.
 
 /// The latest reading.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LiveReading {
     /// Since the run began.
     pub time_nanos: u64,
@@ -19,8 +19,8 @@ pub struct LiveReading {
     pub ticks: u64,
     /// How often the host was read: only changes are written, so rows do not tell.
     pub host_readings: u64,
-    /// How often the GPUs were read.
-    pub gpu_readings: u64,
+    /// How often each GPU was read, by its index.
+    pub gpu_readings: Vec<(u32, u64)>,
 }
 
 /// Somebody who looks on; called after each tick, on the sampling thread, so it must be quick.

@@ -1,4 +1,4 @@
-//! What recording itself costs, written every few seconds and at the end.
+//! What recording itself costs, written every few seconds, more often in the first, and at the end.
 
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use nilo_source::own_peak_rss_bytes;
 
 use crate::pace::Pace;
 
-const INTERVAL_NANOS: u64 = 5_000_000_000;
+const LONGEST_INTERVAL_NANOS: u64 = 5_000_000_000;
+/// Who is killed within seconds has told what it cost until half of then, or a second before.
+const SHORTEST_INTERVAL_NANOS: u64 = 1_000_000_000;
 
 /// What our own cost is measured on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,7 @@ pub(crate) enum OwnCost {
 pub(crate) struct OwnCostRows {
     table: TableId,
     measured_on: OwnCost,
+    first_nanos: Option<u64>,
     next_nanos: u64,
 }
 
@@ -34,6 +37,7 @@ impl OwnCostRows {
         OwnCostRows {
             table: writer.define(&TableSpec::recorder()),
             measured_on: OwnCost::Process,
+            first_nanos: None,
             next_nanos: 0,
         }
     }
@@ -54,7 +58,9 @@ impl OwnCostRows {
         if now_nanos < self.next_nanos && !last {
             return;
         }
-        self.next_nanos = now_nanos + INTERVAL_NANOS;
+        let since_first = now_nanos.saturating_sub(*self.first_nanos.get_or_insert(now_nanos));
+        self.next_nanos =
+            now_nanos + since_first.clamp(SHORTEST_INTERVAL_NANOS, LONGEST_INTERVAL_NANOS);
         let (rss_bytes, cpu_nanos) = match self.measured_on {
             OwnCost::Process => (
                 or_absent(own_peak_rss_bytes()),
@@ -86,4 +92,31 @@ fn cpu_nanos(clock: libc::clockid_t) -> u64 {
     // SAFETY: the clock exists on every system and the structure is ours.
     unsafe { libc::clock_gettime(clock, &mut time) };
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32).as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use nilo_runfile::RowBuffer;
+
+    use super::*;
+
+    /// A recorder that is killed writes no last row.
+    #[test]
+    fn half_of_the_time_is_told_at_any_moment_after_the_first_second() {
+        const TENTH: u64 = 100_000_000;
+        let mut rows = RowBuffer::new("recorder-1", 0);
+        let mut cost = OwnCostRows::new(&mut rows);
+        let pace = Pace::new(0, TENTH);
+        let mut told = Vec::new();
+        for tick in 0..200 {
+            cost.tick(&mut rows, tick * TENTH, &pace, 0, false);
+            let new = rows.take().tables.into_iter().flat_map(|it| it.times);
+            told.extend(new);
+            let last = told.last().copied().unwrap();
+            let unknown = tick * TENTH - last;
+            assert!(tick < 10 || last > 0, "{told:?}");
+            assert!(unknown <= last.clamp(10 * TENTH, 50 * TENTH), "{told:?}");
+        }
+        assert!(told.len() < 10, "{told:?}");
+    }
 }

@@ -71,7 +71,7 @@ impl OwnMemory {
             self.recorder.writer().append(self.steps, now, step, &[]);
         }
         self.recorder.tick(now, &self.pace, &mut self.reaper, false);
-        let live = *self.recorder.live();
+        let live = self.recorder.live().clone();
         let mut processes = self.recorder.processes().iter();
         let own = processes.find(|process| process.id.pid == self.pid);
         let own_bytes = own.map_or(0, |process| process.reading.rss_bytes);

@@ -18,7 +18,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::RecorderError;
 use crate::aftermath::conclude;
-use crate::command::{run_tick, sharpen_timers};
+use crate::command::run_tick;
 use crate::live::{LiveReading, Observer};
 use crate::local_ranks::LocalRanks;
 use crate::open_tree::{TreeScope, open_tree};
@@ -27,6 +27,7 @@ use crate::pace::Pace;
 use crate::reap::Reaper;
 use crate::recorder::Recorder;
 use crate::surroundings::Surroundings;
+use crate::wakeups::ask_for_prompt_wakeups;
 
 /// How long a program waits for its first sample, should something hold that up.
 const FIRST_SAMPLE: Duration = Duration::from_secs(1);
@@ -62,7 +63,7 @@ impl<F> LiveFeed<F> {
 
 impl<F: FnMut(&LiveReading)> Observer for LiveFeed<F> {
     fn on_tick(&mut self, live: &LiveReading) {
-        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = *live;
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = live.clone();
         (self.on_tick)(live);
         if let Some(first) = self.first.take() {
             first.try_send(()).ok();
@@ -149,7 +150,10 @@ pub(crate) fn stop_event() -> Result<Arc<OwnedFd>, RecorderError> {
 impl OwnRecorder {
     /// The latest reading.
     pub fn live(&self) -> LiveReading {
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Records the ranks of this machine that do not write to the run too: all of them belong to one training.
@@ -186,7 +190,7 @@ pub(crate) fn sample_until_stopped(
 ) -> EndingEvidence {
     let mut pace = Pace::new(monotonic_nanos(), interval_nanos);
     let mut reaper = Reaper::default();
-    sharpen_timers(interval_nanos);
+    ask_for_prompt_wakeups(interval_nanos);
     loop {
         let now = monotonic_nanos();
         if pace.wait_nanos(now) == 0 {

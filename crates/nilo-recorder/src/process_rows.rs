@@ -49,6 +49,7 @@ impl ProcessRows {
                 cpu_nanos: process.reading.cpu_nanos as f64,
                 memory_bytes: process.memory_bytes as f64,
                 virtual_bytes: process.reading.virtual_bytes as f64,
+                distinct_bytes: process.distinct_bytes() as f64,
             };
             let stale = now_nanos.saturating_sub(rows.last_quick_nanos) > REPEAT_NANOS;
             if stale || rows.last_quick != Some(quick) {

@@ -180,7 +180,6 @@ impl<W: RowSink> Recorder<W> {
             let now_nanos = monotonic_nanos();
             let memory_bytes = self.tree.glance(now_nanos);
             self.climb.glance(now_nanos, memory_bytes);
-            self.live.peak_bytes = self.live.peak_bytes.max(memory_bytes);
         }
         signalled
     }
@@ -199,7 +198,8 @@ impl<W: RowSink> Recorder<W> {
         let between = self.climb.tick(memory_bytes);
         let mark = self.marks.rise(processes, memory_bytes);
         let highest = self.live.peak_bytes.max(memory_bytes);
-        let of_ended = Some(reaper.largest_rss_bytes()).filter(|bytes| *bytes > highest);
+        let of_ended = self.marks.distinct_of_ended(reaper.largest_rss_bytes());
+        let of_ended = Some(of_ended).filter(|bytes| *bytes > highest);
         let between_bytes = between.map(|(_, bytes)| bytes);
         let high_water = mark.max(between_bytes).max(of_ended);
         let cpu_nanos = self.tree.cpu_nanos_total();
@@ -224,6 +224,7 @@ impl<W: RowSink> Recorder<W> {
                 ..TreeRow::ABSENT
             };
             self.write_tree(time_nanos, row);
+            self.live.peak_bytes = self.live.peak_bytes.max(bytes);
         }
         self.rows
             .write(&mut self.writer, now_nanos, self.tree.processes());
@@ -231,7 +232,10 @@ impl<W: RowSink> Recorder<W> {
             .tick(&mut self.writer, now_nanos, self.tree.processes(), last);
         self.live.limit_bytes = self.surroundings.limit().map(|limit| limit.bytes);
         self.live.ticks += 1;
-        (self.live.host_readings, self.live.gpu_readings) = self.surroundings.readings();
+        self.live.host_readings = self.surroundings.host_readings();
+        self.live.gpu_readings.clear();
+        let gpu_readings = self.surroundings.gpu_readings();
+        self.live.gpu_readings.extend(gpu_readings);
         self.wake_alerts(now_nanos);
         if self.surroundings.is_of_machine() {
             self.live.time_nanos = now_nanos.saturating_sub(self.started_nanos);
@@ -376,7 +380,8 @@ impl<W: RowSink> Recorder<W> {
     /// The kernel's last word: the largest resident set of the command, of what it waited for, or of an orphan.
     ///
     /// It begins with the memory of the forked copy of ourselves that became the command, some two megabytes.
-    pub(crate) fn final_mark(&mut self, now_nanos: u64, bytes: u64) {
+    pub(crate) fn final_mark(&mut self, now_nanos: u64, max_rss_bytes: u64) {
+        let bytes = self.marks.distinct_of_ended(max_rss_bytes);
         if bytes <= self.live.peak_bytes {
             return;
         }

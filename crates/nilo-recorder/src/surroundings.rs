@@ -7,14 +7,16 @@ use std::os::fd::BorrowedFd;
 
 use nilo_runfile::RowSink;
 use nilo_sample::{Limit, LimitSource, ProcessId};
-use nilo_source::{CgroupMembership, MemoryCgroup, Roots, TrackedProcess, limiting_cgroup};
+use nilo_source::{
+    MemoryCgroup, ProcessFile, Roots, TrackedProcess, limiting_cgroup, with_ancestors,
+};
 use rustix::event::PollFlags;
 
 use crate::cgroup_rows::CgroupRows;
 use crate::gpu_rows::GpuRows;
 use crate::host_rows::HostRows;
 use crate::ignored_processes::IgnoredProcesses;
-use crate::job_cgroups::JobCgroups;
+use crate::job_cgroups::{JobCgroups, LimitedProcess};
 use crate::job_limit::JobLimit;
 
 const SECOND: u64 = 1_000_000_000;
@@ -26,7 +28,7 @@ const HOST_NANOS: u64 = 2 * SECOND;
 const HOST_ALONE_NANOS: u64 = SECOND / 10;
 /// Limits are looked up again this often, and at once when the job moves or a watched limit changes.
 const RESOLVE_NANOS: u64 = 5 * SECOND;
-/// Whether the job moved is asked this often; in the first seconds faster, while jobs move themselves.
+/// Whether the job moved or limited itself is asked this often; in the first seconds faster, while jobs do so.
 const MEMBERSHIP_NANOS: u64 = SECOND;
 const MEMBERSHIP_EARLY_NANOS: u64 = SECOND / 20;
 const EARLY_NANOS: u64 = 2 * SECOND;
@@ -43,7 +45,8 @@ pub(crate) struct Surroundings {
     host: HostRows,
     gpus: GpuRows,
     ignored: IgnoredProcesses,
-    membership: CgroupMembership,
+    membership: ProcessFile,
+    own_limits: ProcessFile,
     next_quick: u64,
     next_slow: u64,
     next_host: u64,
@@ -85,7 +88,8 @@ impl Surroundings {
             job_cgroups: JobCgroups::default(),
             gpus,
             ignored,
-            membership: CgroupMembership::default(),
+            membership: ProcessFile::cgroups(),
+            own_limits: ProcessFile::limits(),
             next_quick: 0,
             next_slow: 0,
             next_host: 0,
@@ -123,9 +127,14 @@ impl Surroundings {
         self.gpus.choose(indices);
     }
 
-    /// How often the host and the GPUs were read.
-    pub(crate) fn readings(&self) -> (u64, u64) {
-        (self.host.readings(), self.gpus.readings())
+    /// How often the host was read.
+    pub(crate) fn host_readings(&self) -> u64 {
+        self.host.readings()
+    }
+
+    /// How often each GPU was read, by its index.
+    pub(crate) fn gpu_readings(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.gpus.readings()
     }
 
     /// What new programs could get on this machine at the last look.
@@ -181,7 +190,7 @@ impl Surroundings {
     ) {
         self.look_for_strangers(processes, false);
         self.cgroups.take_notices(writer, now_nanos);
-        self.read_cgroups(writer, now_nanos, true);
+        self.read_cgroups(writer, now_nanos, processes, true);
     }
 
     /// The OOM-kill counters as they read now.
@@ -205,8 +214,10 @@ impl Surroundings {
                 MEMBERSHIP_NANOS
             };
             self.next_membership = now_nanos + every;
-            let first = processes.first().map(|process| process.id.pid);
-            if first.is_some_and(|pid| self.membership.has_changed(&self.roots, pid)) {
+            if let Some(first) = processes.first().map(|process| process.id.pid)
+                && (self.membership.has_changed(&self.roots, first)
+                    || self.has_another_limit(first))
+            {
                 self.next_resolve = 0;
             }
         }
@@ -235,9 +246,17 @@ impl Surroundings {
         }
         if slow || now_nanos >= self.next_quick {
             self.next_quick = now_nanos + QUICK_NANOS;
-            self.read_cgroups(writer, now_nanos, slow);
+            self.read_cgroups(writer, now_nanos, processes, slow);
         }
         self.gpus.tick(writer, now_nanos, processes, last);
+    }
+
+    /// Whether the process whose limits are the job's has set itself another one, as a program does when it begins.
+    fn has_another_limit(&mut self, first: u32) -> bool {
+        match self.job_cgroups.limited(first) {
+            LimitedProcess::Of(pid) => self.own_limits.has_changed(&self.roots, pid),
+            LimitedProcess::AsBefore => false,
+        }
     }
 
     /// Finds the cgroups that processes of the job are in, those that limit them, and the limit in force.
@@ -278,20 +297,37 @@ impl Surroundings {
         }
         let ours: BTreeSet<u32> = processes.iter().map(|process| process.id.pid).collect();
         let (ignored, roots) = (&self.ignored, &self.roots);
-        self.cgroups
-            .look_for_strangers(|pid| ours.contains(&pid) || ignored.contains(roots, pid));
+        // One that was born since the tree was looked at is the job's too.
+        let is_child = |pid| !with_ancestors(roots, pid).is_disjoint(&ours);
+        let is_ours = |pid| ours.contains(&pid) || ignored.contains(roots, pid) || is_child(pid);
+        self.cgroups.look_for_strangers(held_by(processes), is_ours);
     }
 
-    fn read_cgroups(&mut self, writer: &mut dyn RowSink, now_nanos: u64, whole: bool) {
+    fn read_cgroups(
+        &mut self,
+        writer: &mut dyn RowSink,
+        now_nanos: u64,
+        processes: &[TrackedProcess],
+        whole: bool,
+    ) {
         if !self.is_of_machine() {
             let job_cgroups = &self.job_cgroups;
             self.cgroups
                 .see_members(|path| job_cgroups.has_member_in(path));
         }
-        if self.cgroups.write(writer, now_nanos, whole) {
+        self.cgroups.read(now_nanos, whole);
+        if self.cgroups.may_have_strangers(held_by(processes)) {
+            self.look_for_strangers(processes, false);
+        }
+        if self.cgroups.write(writer, now_nanos) {
             self.next_resolve = 0;
         }
     }
+}
+
+/// What the job holds.
+fn held_by(processes: &[TrackedProcess]) -> u64 {
+    processes.iter().map(|process| process.memory_bytes).sum()
 }
 
 #[cfg(test)]

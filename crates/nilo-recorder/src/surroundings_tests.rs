@@ -173,6 +173,18 @@ fn a_stranger_in_the_cgroup_is_seen_on_the_next_look_and_at_the_end() {
 }
 
 #[test]
+fn a_stranger_that_fills_the_cgroup_is_seen_at_once() {
+    let mut looking = Looking::new();
+    let first = cgroup_rows(&looking.go_on(2))[0];
+    looking.job.write_cgroup("cgroup.procs", "100\n999999\n");
+    let usage = first.usage_bytes + f64::from(100 << 20);
+    let usage_file = "memory.usage_in_bytes";
+    looking.job.write_cgroup(usage_file, &format!("{usage}\n"));
+    let found = cgroup_rows(&looking.tick());
+    assert_eq!((found[0].usage_bytes, found[0].owned), (usage, 0.0));
+}
+
+#[test]
 fn a_tighter_limit_is_in_force_at_once_and_a_looser_one_must_be_seen_twice() {
     let mut looking = Looking::new();
     looking.go_on(1);
@@ -191,6 +203,24 @@ fn a_tighter_limit_is_in_force_at_once_and_a_looser_one_must_be_seen_twice() {
     );
     assert_eq!(looking.surroundings.limit().unwrap().bytes, 256 << 20);
     assert_eq!(limits(&looking.go_on(6)), [1024 << 20]);
+}
+
+#[test]
+fn a_limit_that_a_program_sets_itself_is_found_when_it_begins_and_later() {
+    let mut looking = Looking::new();
+    let sets = |looking: &Looking, bytes: u64| {
+        let text = format!(
+            "Limit                     Soft Limit           Hard Limit           Units     \n\
+             Max address space         {bytes}            {bytes}            bytes     \n"
+        );
+        looking.job.write("proc/100/limits", &text);
+    };
+    looking.tick();
+    sets(&looking, 400 << 20);
+    assert_eq!(limits(&looking.tick()), [400 << 20]);
+    looking.go_on(6);
+    sets(&looking, 300 << 20);
+    assert_eq!(limits(&looking.go_on(2)), [300 << 20]);
 }
 
 #[test]
@@ -287,7 +317,7 @@ fn the_machine_is_read_every_two_seconds_and_written_when_it_changed() {
     };
     let found = host(&looking.go_on(4));
     assert_eq!(found.len(), 1);
-    assert_eq!(looking.surroundings.readings().0, 2);
+    assert_eq!(looking.surroundings.host_readings(), 2);
     let meminfo = looking.job.read("proc/meminfo");
     let kib = |name: &str| -> u64 {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name));

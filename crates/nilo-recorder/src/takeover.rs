@@ -34,11 +34,11 @@ pub struct StandbyRecorder {
     stop: Arc<OwnedFd>,
     shared: Arc<Mutex<LiveReading>>,
     with_local_ranks: Arc<AtomicBool>,
-    thread: JoinHandle<Option<Succession>>,
+    thread: JoinHandle<Option<TakeoverOutcome>>,
 }
 
 /// What a rank that took over has to say when it ends.
-struct Succession {
+struct TakeoverOutcome {
     /// How a rank that recorded before it was lost, if one was: so the run ended, whatever the others did then.
     lost: Option<Ending>,
     evidence: EndingEvidence,
@@ -81,7 +81,11 @@ pub fn stand_by(
 impl StandbyRecorder {
     /// The latest reading; none as long as another rank records.
     pub fn live(&self) -> Option<LiveReading> {
-        let live = *self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let live = self
+            .shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         (live.ticks > 0).then_some(live)
     }
 
@@ -97,14 +101,14 @@ impl StandbyRecorder {
             return;
         }
         rustix::io::write(&self.stop, &1u64.to_ne_bytes()).ok();
-        let Ok(Some(succession)) = self.thread.join() else {
+        let Ok(Some(outcome)) = self.thread.join() else {
             return;
         };
         let Ok(mut description) = self.folder.describe() else {
             return;
         };
-        let mut evidence = succession.evidence;
-        match succession.lost {
+        let mut evidence = outcome.evidence;
+        match outcome.lost {
             Some(lost) => {
                 let time_nanos = evidence.time_nanos.unwrap_or(lost.time_nanos);
                 description.ending = Some(Ending { time_nanos, ..lost });
@@ -129,7 +133,7 @@ struct WaitingRank {
 }
 
 impl WaitingRank {
-    fn run(self, on_takeover: impl FnOnce()) -> Option<Succession> {
+    fn run(self, on_takeover: impl FnOnce()) -> Option<TakeoverOutcome> {
         loop {
             let told = self.folder.describe().ok()?;
             // Another machine's processes cannot be looked at, and its curve is none of this machine's.
@@ -148,7 +152,7 @@ impl WaitingRank {
     }
 
     /// Records until it is stopped.
-    fn record(&self, mut description: RunDescription) -> Option<Succession> {
+    fn record(&self, mut description: RunDescription) -> Option<TakeoverOutcome> {
         let started = description.started_monotonic_nanos;
         let mut recorder = own_recorder(&self.folder, started).ok()?;
         let before = self.folder.load_where(&needed).ok();
@@ -173,7 +177,7 @@ impl WaitingRank {
         let mut observer = LiveFeed::new(&self.live, |_: &LiveReading| {});
         let run = (self.interval_nanos, started);
         let evidence = sample_until_stopped(recorder, run, Some(ranks), &self.stop, &mut observer);
-        Some(Succession { lost, evidence })
+        Some(TakeoverOutcome { lost, evidence })
     }
 
     /// Waits until the next look, or until it is told to stop.

@@ -40,6 +40,7 @@ fn run_at(
         interval_nanos,
         wait_for_all: false,
         alerts: None,
+        hooks: false,
     };
     let outcome = run_command(settings, &mut Quiet)?;
     Ok((outcome, folder.load().unwrap()))

@@ -45,7 +45,7 @@ impl AlertWaker {
         }
     }
 
-    /// Nothing is foretold of the job any more, while its last sample is taken and its last processes end.
+    /// Nothing is predicted of the job any more, while its last sample is taken and its last processes end.
     pub(crate) fn job_ended(&self) {
         self.wakes.send(Wake::JobEnded).ok();
     }

@@ -7,7 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use nilo_analysis::tracking::Resource;
-use nilo_follow::{Engine, FollowSettings, LeakSearch, Observation, Subscriber, Wake};
+use nilo_follow::{
+    Engine, FIRST_LEAK_SEARCH, FollowSettings, LeakSearch, Observation, Subscriber, Wake,
+};
 use nilo_runfile::{RunFolder, append_event, append_event_at};
 use nilo_sample::{Alert, Event, RunDescription};
 
@@ -22,8 +24,6 @@ use super::signal::SignalTargets;
 const IDLE: Duration = Duration::from_secs(2);
 /// A look is under way for at most this long.
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// Leaks are searched for after this time.
-const FIRST_LEAKS: Duration = Duration::from_secs(10);
 /// At the end, whoever listens gets this long to hear everything.
 const LAST_WORD: Duration = Duration::from_secs(2);
 /// Said when there is no process that delivers alerts, or none that answers.
@@ -98,7 +98,7 @@ impl AlertThread {
             FollowSettings {
                 rules: settings.rules,
                 leaks: LeakSearch {
-                    after: FIRST_LEAKS,
+                    after: FIRST_LEAK_SEARCH,
                     least_bytes: None,
                     while_loading: false,
                 },
