@@ -4,6 +4,7 @@ use nilo_analysis::assessment::{RanOut, is_warning};
 use nilo_analysis::damage;
 use nilo_analysis::findings::memory_ends_early;
 use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskChange};
+use nilo_analysis::{HandledGpuFailures, handled_gpu_failures};
 use nilo_forecast::Forecast;
 use nilo_sample::units::to_secs;
 use nilo_sample::{Ending, RecorderDeath, Recording, RunStatus};
@@ -169,6 +170,21 @@ impl Diagnosis {
         let mut each = measured.iter();
         let missing = !each.any(|verdict| verdict.resource == ran_out.resource);
         missing.then(|| ResourceVerdict::unmeasured(ran_out.resource.clone()))
+    }
+
+    /// Allocations on a GPU that is asked about that failed while the program went on.
+    pub fn handled_gpu_failures(&self) -> Option<HandledGpuFailures> {
+        let (DiagnosisSource::Run { ending, .. }, Some(recording)) =
+            (&self.source, &self.recording)
+        else {
+            return None;
+        };
+        handled_gpu_failures(recording, ending, |device| {
+            self.scope.holds(&match device {
+                Some(index) => Resource::Gpu { index },
+                None => Resource::UnnamedGpu,
+            })
+        })
     }
 
     /// The warnings of one resource, by time.

@@ -1,10 +1,10 @@
 //! What `nilo oom` answers: what runs out of memory, when, and how sure that is.
 
-use nilo_analysis::LimitUse;
 use nilo_analysis::assessment::{
     Assessment, RanOut, RanOutKind, Thresholds, assess_verdict, exit_status,
 };
 use nilo_analysis::tracking::{Resource, ResourceVerdict};
+use nilo_analysis::{HandledGpuFailures, LimitUse};
 use nilo_forecast::{Cause, Growth, RiskLevel};
 use nilo_sample::units::to_secs;
 use nilo_sample::{Certainty, Severity};
@@ -71,9 +71,9 @@ pub fn resource_risks(diagnosis: &Diagnosis, threshold_percent: f64) -> Vec<Reso
     risks
 }
 
-/// 1 where there is something to warn of.
-pub fn oom_exit_status(risks: &[ResourceRisk]) -> u8 {
-    exit_status(risks.iter().map(|risk| &risk.assessment))
+/// 1 where there is something to warn of. Memory that has run out is, also where the program went on.
+pub fn oom_exit_status(risks: &[ResourceRisk], handled: Option<&HandledGpuFailures>) -> u8 {
+    exit_status(risks.iter().map(|risk| &risk.assessment)).max(u8::from(handled.is_some()))
 }
 
 /// What runs out of memory, when, and how sure that is.
@@ -89,8 +89,11 @@ pub struct OomAnswer {
     pub threshold_percent: f64,
     /// Whether anything is to be warned of.
     pub warned: bool,
-    /// The worst of all resources.
+    /// The worst of all resources; `high` at the least where allocations failed.
     pub level: RiskLevel,
+    /// Allocations on a GPU that failed while the program went on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handled_gpu_failures: Option<HandledGpuFailures>,
     /// Everything that can run out, the worst first.
     pub resources: Vec<OomResource>,
 }
@@ -188,15 +191,22 @@ pub struct OomWarning {
 
 impl OomAnswer {
     /// The answer for a diagnosis with its risks.
-    pub fn of(diagnosis: &Diagnosis, risks: &[ResourceRisk], threshold_percent: f64) -> OomAnswer {
+    pub fn of(
+        diagnosis: &Diagnosis,
+        risks: &[ResourceRisk],
+        handled: Option<HandledGpuFailures>,
+        threshold_percent: f64,
+    ) -> OomAnswer {
         let levels = risks.iter().map(|risk| risk.assessment.level);
+        let levels = levels.chain(handled.iter().map(|_| RiskLevel::High));
         let resources = risks.iter();
         OomAnswer {
             schema: OOM_SCHEMA,
             about: diagnosis.about(),
             threshold_percent,
-            warned: risks.iter().any(ResourceRisk::is_warning),
+            warned: risks.iter().any(ResourceRisk::is_warning) || handled.is_some(),
             level: levels.max().unwrap_or_default(),
+            handled_gpu_failures: handled,
             resources: resources
                 .map(|risk| OomResource::of(risk, diagnosis.decisive_nanos()))
                 .collect(),
@@ -214,6 +224,7 @@ impl OomResource {
         let is_ahead = assessment.ran_out.is_none();
         // What has run out is told at its peak, as its share of the limit is.
         let ran_out_at = assessment.ran_out.as_ref().and_then(|it| it.peak_bytes);
+        let limit_that_ran_out = assessment.ran_out.as_ref().and_then(|it| it.limit_bytes);
         let history = risk.history.iter();
         OomResource {
             name: assessment.name.clone(),
@@ -221,7 +232,10 @@ impl OomResource {
             warned: risk.is_warning(),
             level: assessment.level,
             used_bytes: ran_out_at.map_or(verdict.reading.needed_bytes(), |bytes| bytes as f64),
-            limit_bytes: verdict.reading.limit_bytes,
+            limit_bytes: verdict
+                .reading
+                .limit_bytes
+                .or(limit_that_ran_out.map(|bytes| bytes as f64)),
             used_percent: assessment.used_percent,
             predicted_secs: forecast.seconds.filter(|_| is_ahead),
             predicted_low_secs: forecast.seconds_low.filter(|_| is_ahead),
@@ -294,13 +308,13 @@ mod tests {
         let of = |used_bytes: f64| {
             (
                 at(used_bytes).severity(),
-                oom_exit_status(&[at(used_bytes)]),
+                oom_exit_status(&[at(used_bytes)], None),
             )
         };
         assert_eq!(of(79.0), (None, 0));
         assert_eq!(of(81.0), (Some(Severity::Warning), 1));
         assert_eq!(of(96.0), (Some(Severity::Critical), 1));
-        assert_eq!(oom_exit_status(&[at(10.0), at(90.0)]), 1);
+        assert_eq!(oom_exit_status(&[at(10.0), at(90.0)], None), 1);
     }
 
     #[test]
@@ -314,6 +328,8 @@ mod tests {
             limit_bytes: Some(100),
             refused_by: None,
             peak_bytes: Some(99),
+            gpu: None,
+            gpu_cause: None,
             limit_use: None,
             certainty: Certainty::Certain,
             growth: None,

@@ -51,6 +51,15 @@ pub struct OptimizeAnswer {
     pub failure: Option<String>,
     /// How much was asked for.
     pub mode: OptimizeMode,
+    /// The largest level of memory of the process tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
+    /// The memory limit in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// The most of it that was used, as in `nilo show`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_used_bytes: Option<u64>,
     /// The budget that memory was judged by, where a configuration has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_bytes: Option<f64>,
@@ -100,6 +109,7 @@ impl OptimizeAnswer {
             OptimizeMode::Quick => all.truncate(QUICK),
         }
         let is_full = mode == OptimizeMode::Full;
+        let limit_bytes = summary.memory.memory_limit_bytes();
         OptimizeAnswer {
             schema: OPTIMIZE_SCHEMA,
             run: summary.run.clone(),
@@ -109,6 +119,9 @@ impl OptimizeAnswer {
             exit_code: summary.exit_code,
             failure: failure_of(summary),
             mode,
+            peak_bytes: summary.memory.peak_bytes,
+            limit_bytes,
+            limit_used_bytes: limit_bytes.and(summary.memory.limit_used_bytes),
             budget_bytes: facts.thresholds.host_budget_bytes,
             optimizations: match is_full {
                 true => summary.optimizations.clone(),

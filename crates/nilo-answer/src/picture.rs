@@ -2,7 +2,7 @@
 
 use nilo_analysis::{ChartFigures, damage, written_ending};
 use nilo_runfile::{RunFolder, RunfileError};
-use nilo_sample::{Ending, Recording, Subject, TableSpec};
+use nilo_sample::{Ending, Recording, RunMode, Subject, TableSpec};
 
 /// A large run is thinned to this many pixels: four for each of the finest picture, so that nobody can see the difference.
 const PIXELS: usize = 8192;
@@ -35,9 +35,13 @@ impl RunPicture {
     /// Reads a run that has ended without having all its rows in memory.
     /// Nothing for one whose ending is still to be judged: that takes all its rows.
     pub fn of_ended(folder: &RunFolder) -> Result<Option<RunPicture>, RunfileError> {
-        if folder.describe()?.ending.is_none() {
+        let description = folder.describe()?;
+        if description.ending.is_none() {
             return Ok(None);
         }
+        let is_machine = description.mode == RunMode::Machine;
+        let is_drawn =
+            |spec: &TableSpec| is_drawn(spec) || (is_machine && spec.subject == Subject::Host);
         let recording = folder.load_thinned(PIXELS, &is_drawn)?;
         let Some(ending) = written_ending(&recording) else {
             return Ok(None);
@@ -71,7 +75,7 @@ fn is_drawn(spec: &TableSpec) -> bool {
 mod tests {
     use nilo_runfile::{RunWriter, WriterOptions};
     use nilo_sample::rows::{CgroupRow, TreeRow};
-    use nilo_sample::{Limit, LimitSource, RunMode, TypedRow, fixture};
+    use nilo_sample::{Limit, LimitSource, TypedRow, fixture};
 
     use super::*;
 

@@ -79,7 +79,7 @@ impl ProfileAnswer {
         measurement: Measurement,
         why_no_gpus: impl FnOnce() -> Option<String>,
     ) -> ProfileAnswer {
-        let profile = profile(recording, measurement.duration_nanos, measurement.looks);
+        let profile = profile(recording, measurement.duration_nanos, &measurement.looks);
         let summary = summarize(recording, ending);
         let mut notes = Vec::new();
         if profile.devices.is_empty() {

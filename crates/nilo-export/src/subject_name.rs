@@ -18,7 +18,11 @@ pub fn subject_name(subject: &Subject) -> String {
         Subject::Phase { name } => format!("phase:{name}"),
         Subject::Throughput { tracker: 0 } => "throughput".to_owned(),
         Subject::Throughput { tracker } => format!("throughput:{tracker}"),
-        Subject::TorchMemory { device } => format!("torch-memory:{device}"),
+        Subject::TorchMemory { device, pid: None } => format!("torch-memory:{device}"),
+        Subject::TorchMemory {
+            device,
+            pid: Some(pid),
+        } => format!("torch-memory:{device}:{pid}"),
         Subject::Unknown => "unknown".to_owned(),
     }
 }

@@ -128,6 +128,7 @@ fn rows_of_the_end_are_marked_where_the_job_has_ended() {
         left_running: Vec::new(),
         recorder_death: None,
         lost_rank: None,
+        gpu_out_of_memory: None,
     };
     recording.description.ending = Some(ending(RunStatus::Detached));
     let goes_on = csv(&recording, CsvColumns::Full);

@@ -5,10 +5,11 @@ use nilo_analysis::ending::limit_in_force;
 use nilo_analysis::peak::tree_peak;
 use nilo_analysis::{Metric, metrics};
 use nilo_sample::units::format_bytes;
-use nilo_sample::{Limit, Recording, Subject};
+use nilo_sample::{Limit, Recording, RunMode, Subject};
 
 use crate::chart::Chart;
-use crate::curve::{CurvePoint, SampleGap, gaps, height_at, pieces, tree_points};
+use crate::compare_gpu_lines::compared_gpu_panel;
+use crate::curve::{CurvePoint, SampleGap, gaps, height_at, memory_points, pieces};
 use crate::frame::{Contents, PlotArea};
 use crate::legend::{LegendEntry, Swatch, legend, legend_width};
 use crate::levels::{draw_level, limit_text, peak_mark, peak_of};
@@ -34,7 +35,7 @@ struct ComparedCurve<'a> {
     metrics: Vec<Metric<'a>>,
 }
 
-/// Draws the tree's memory of each run as a line, and below it the chosen metrics of all runs.
+/// Draws the tree's memory of each run as a line, and below it the GPU memory and the chosen metrics of all runs.
 ///
 /// Each run shows its own peak, its limit and its OOM kill: `options.peak` is not used, and `options.limit` is that of runs without one.
 /// `options.across` is not used either, runs are laid over each other by time.
@@ -44,7 +45,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     let mut longest_nanos = 1;
     let mut drawn: Vec<ComparedCurve<'_>> = Vec::new();
     for (label, recording) in runs {
-        let points = tree_points(recording);
+        let points = memory_points(recording);
         longest_nanos = longest_nanos.max(range_nanos(recording, &points, options.duration_nanos));
         if !options.metrics.is_empty() {
             longest_nanos = longest_nanos.max(last_logged_nanos(recording));
@@ -58,7 +59,10 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
         });
     }
     let x_axis = XAxis::time(longest_nanos);
-    let panels = panels(&drawn, &x_axis, options, palette);
+    let style = |index: usize| (colour(index, palette), dash(index, palette));
+    let gpus = compared_gpu_panel(runs, &x_axis, f64::from(options.width), style);
+    let of_metrics = panels(&drawn, &x_axis, options, palette);
+    let panels: Vec<Panel> = gpus.into_iter().chain(of_metrics).collect();
     height += panels_height(&panels);
     let peaks: Vec<Option<PeakMark>> = drawn
         .iter()
@@ -106,10 +110,14 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     let plural = if runs.len() == 1 { "" } else { "s" };
     let standard_title = format!("Memory of {} run{plural}", runs.len());
     let title = options.title.as_deref().unwrap_or(&standard_title);
-    let subtitle =
-        "whole process trees, aligned at the start of each run; dots and stems mark the peaks";
+    let is_machine = |(_, run): &(&str, &Recording)| run.description.mode == RunMode::Machine;
+    let of = match runs.iter().all(is_machine) {
+        true => "host memory",
+        false => "whole process trees",
+    };
+    let subtitle = format!("{of}, aligned at the start of each run; dots and stems mark the peaks");
     let mut content = vec![
-        frame.header(title, subtitle, palette),
+        frame.header(title, &subtitle, palette),
         frame.grid(palette),
         frame.axes(palette),
         draw_panels(&panels, &frame, palette),

@@ -1,8 +1,9 @@
 //! From a recording to the curve that is drawn: plausible points, where they break off, and as many of them as there are pixels.
 
+use nilo_analysis::host_memory::host_used;
 use nilo_sample::limit::NO_LIMIT_FROM;
 use nilo_sample::units::NANOS_PER_SEC;
-use nilo_sample::{Event, Recording, SeriesView, Subject};
+use nilo_sample::{Event, Recording, RunMode, SeriesView, Subject};
 
 use crate::m4::m4;
 
@@ -25,8 +26,34 @@ pub(crate) fn is_plausible(bytes: f64) -> bool {
     (0.0..NO_LIMIT_FROM as f64).contains(&bytes)
 }
 
+/// What a run's curve is of: its process tree, or the machine where it has no job.
+pub(crate) fn memory_points(recording: &Recording) -> Vec<CurvePoint> {
+    match recording.description.mode {
+        RunMode::Machine => host_points(recording),
+        _ => tree_points(recording),
+    }
+}
+
+/// The host's memory over time. Only changes are recorded: the last level holds until the end.
+fn host_points(recording: &Recording) -> Vec<CurvePoint> {
+    let used = host_used(recording).into_iter();
+    let mut points: Vec<CurvePoint> = used
+        .map(|(time_nanos, bytes)| CurvePoint { time_nanos, bytes })
+        .collect();
+    let ending = recording.description.ending.as_ref();
+    if let (Some(last), Some(ending)) = (points.last().copied(), ending)
+        && ending.time_nanos > last.time_nanos
+    {
+        points.push(CurvePoint {
+            time_nanos: ending.time_nanos,
+            ..last
+        });
+    }
+    points
+}
+
 /// The tree's memory over time; its plain sum of RSS where nothing better was recorded.
-pub(crate) fn tree_points(recording: &Recording) -> Vec<CurvePoint> {
+fn tree_points(recording: &Recording) -> Vec<CurvePoint> {
     let Some(tree) = recording.table(&Subject::Tree) else {
         return Vec::new();
     };
@@ -52,7 +79,11 @@ fn plausible(series: SeriesView<'_>) -> Vec<CurvePoint> {
 ///
 /// An interval is the median spacing or what the recorder said it had slowed down to, whichever is longer.
 /// Of a thinned recording, samples less than two pixels of the thinning apart had others between them.
+/// The host has a row where it changed, so only recorded gaps count there.
 pub(crate) fn gaps(points: &[CurvePoint], recording: &Recording) -> Vec<SampleGap> {
+    if recording.description.mode == RunMode::Machine {
+        return recorded_gaps(points, recording);
+    }
     let mut spacings: Vec<u64> = points
         .windows(2)
         .map(|pair| pair[1].time_nanos - pair[0].time_nanos)

@@ -78,7 +78,7 @@ fn differs(share: &MetricLines, used: &MetricLines) -> bool {
     share.extremes.is_some() && share.lines != used.lines
 }
 
-fn stairs(
+pub(crate) fn stairs(
     series: SeriesView<'_>,
     end_nanos: Option<u64>,
     axis: &XAxis,

@@ -6,6 +6,7 @@
 mod charged_line;
 mod chart;
 mod compare_chart;
+mod compare_gpu_lines;
 mod cpu_lines;
 mod curve;
 mod flame_chart;

@@ -7,7 +7,7 @@ use nilo_sample::{Limit, Recording};
 use crate::charged_line::{self, charged_points};
 use crate::chart::Chart;
 use crate::cpu_lines::cpu_panel;
-use crate::curve::{CurvePoint, gaps, pieces, tree_points};
+use crate::curve::{CurvePoint, gaps, memory_points, pieces};
 use crate::frame::{Contents, PlotArea};
 use crate::gpu_lines::gpu_panels;
 use crate::legend::{LegendEntry, Swatch, legend, legend_width};
@@ -34,7 +34,7 @@ const EMPTY_HEIGHT_PX: f64 = 200.0;
 pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     let palette = options.theme.palette();
     let (width, mut height) = options.drawn_size();
-    let points = tree_points(recording);
+    let points = memory_points(recording);
     let logged = metrics(recording);
     let names = &options.metrics[..options.metrics.len().min(MOST_PANELS)];
     let histories: Vec<(&str, MetricHistory)> = chosen(&logged, names).collect();

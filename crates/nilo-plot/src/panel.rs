@@ -40,6 +40,8 @@ pub(crate) struct Panel {
 pub(crate) enum PanelKind {
     /// A metric, or the memory of a GPU.
     Values,
+    /// The same of several runs, whose figures `nilo compare` has.
+    SeveralRuns,
     /// Processor time, with its own figures at the right.
     Cpu { figures: String },
 }
@@ -154,7 +156,7 @@ impl Area {
 
 fn draw_panel(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -> Element {
     let class = match panel.kind {
-        PanelKind::Values => "panel",
+        PanelKind::Values | PanelKind::SeveralRuns => "panel",
         PanelKind::Cpu { .. } => "cpu panel",
     };
     let mut group = Element::group().attr("class", class);
@@ -306,8 +308,10 @@ fn whole_figures(figures: &str, room_px: f64) -> String {
 }
 
 fn figures(panel: &Panel) -> String {
-    if let PanelKind::Cpu { figures } = &panel.kind {
-        return figures.clone();
+    match &panel.kind {
+        PanelKind::Cpu { figures } => return figures.clone(),
+        PanelKind::SeveralRuns => return String::new(),
+        PanelKind::Values => {}
     }
     let only = match &panel.series[..] {
         [only] => only,

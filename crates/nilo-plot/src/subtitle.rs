@@ -1,7 +1,7 @@
 //! The line under the title: what ran, where, when, and how it ended.
 
 use nilo_sample::units::format_duration;
-use nilo_sample::{Ending, RunDescription, RunStatus};
+use nilo_sample::{Ending, RunDescription, RunMode, RunStatus};
 
 use crate::font::{shorten, text_width};
 use crate::frame::TEXT_PX;
@@ -28,7 +28,10 @@ pub(crate) fn subtitle(
     let host: String = description.host.chars().take(60).collect();
     let started = started(description.started_unix_nanos);
     let ended = description.ending.as_ref();
-    let ended = ended.map_or(String::new(), |ending| status(ending, options.ran_out));
+    let ended = ended.map_or(String::new(), |ending| match description.mode {
+        RunMode::Machine => format!("recorded for {}", format_duration(ending.time_nanos)),
+        _ => status(ending, options.ran_out),
+    });
     let resumed = match options.earlier_runs {
         0 => String::new(),
         1 => "metrics with the run it resumes".to_owned(),

@@ -52,13 +52,13 @@ pub enum OptimizeConfigError {
         allowed: String,
     },
     /// Two settings that contradict each other.
-    #[error("{lower} ({lower_value}) is not {relation} {upper} ({upper_value})")]
+    #[error("{lower} ({lower_value}) is {relation} {upper} ({upper_value})")]
     Contradiction {
         /// The one that has to be smaller.
         lower: &'static str,
         /// Its value.
         lower_value: String,
-        /// `below`, `at most`, or `at most half of`.
+        /// What must not be: `not below`, `more than`, or `more than half of`.
         relation: &'static str,
         /// The one that has to be larger.
         upper: &'static str,

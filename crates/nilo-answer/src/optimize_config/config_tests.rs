@@ -94,23 +94,23 @@ fn each_mistake_is_one_sentence_with_a_hint() {
         ),
         (
             r#"{"effective_batch_size": 16}"#,
-            "initial_batch_size (32 by default) is not at most effective_batch_size (16)",
+            "initial_batch_size (32 by default) is more than effective_batch_size (16)",
             "lower initial_batch_size",
         ),
         (
             r#"{"max_memory_usage_gb": 1, "buffer_size_limit_mb": 2000}"#,
-            "buffer_size_limit_mb (2000 MB) is not at most half of max_memory_usage_gb (1 GB)",
+            "buffer_size_limit_mb (2000 MB) is more than half of max_memory_usage_gb (1 GB)",
             "lower buffer_size_limit_mb",
         ),
         // Written down it counts, also where it is the number that is the default.
         (
             r#"{"max_memory_usage_gb": 1, "buffer_size_limit_mb": 1024}"#,
-            "buffer_size_limit_mb (1024 MB) is not at most half of max_memory_usage_gb (1 GB)",
+            "buffer_size_limit_mb (1024 MB) is more than half of max_memory_usage_gb (1 GB)",
             "lower buffer_size_limit_mb",
         ),
         (
             r#"{"buffer_size_limit_mb": 4097}"#,
-            "buffer_size_limit_mb (4097 MB) is not at most half of max_memory_usage_gb (8 GB by default)",
+            "buffer_size_limit_mb (4097 MB) is more than half of max_memory_usage_gb (8 GB by default)",
             "lower buffer_size_limit_mb",
         ),
         (
@@ -165,12 +165,12 @@ fn each_mistake_is_one_sentence_with_a_hint() {
         ),
         (
             r#"{"min_batch_size": 64, "initial_batch_size": 64, "max_batch_size": 32}"#,
-            "initial_batch_size (64) is not at most max_batch_size (32)",
+            "initial_batch_size (64) is more than max_batch_size (32)",
             "raise max_batch_size",
         ),
         (
             r#"{"min_batch_size": 64}"#,
-            "min_batch_size (64) is not at most initial_batch_size (32 by default)",
+            "min_batch_size (64) is more than initial_batch_size (32 by default)",
             "lower min_batch_size",
         ),
     ] {

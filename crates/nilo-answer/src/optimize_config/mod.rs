@@ -201,7 +201,11 @@ impl OptimizeConfig {
             return Err(OptimizeConfigError::Contradiction {
                 lower,
                 lower_value: told(lower, low, ""),
-                relation: if may_be_equal { "at most" } else { "below" },
+                relation: if may_be_equal {
+                    "more than"
+                } else {
+                    "not below"
+                },
                 upper,
                 upper_value: told(upper, high, ""),
             });
@@ -215,7 +219,7 @@ impl OptimizeConfig {
             return Err(OptimizeConfigError::Contradiction {
                 lower,
                 lower_value: told(lower, buffers, " MB"),
-                relation: "at most half of",
+                relation: "more than half of",
                 upper,
                 upper_value: told(upper, whole, " GB"),
             });

@@ -96,6 +96,33 @@ pub(crate) fn largest_holders(
     usage.iter().take(most).map(holder).collect()
 }
 
+/// Whose code a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrameOrigin {
+    /// The user's.
+    Own,
+    /// An installed package's.
+    Installed,
+    /// torch's.
+    Torch,
+    /// C++, or unknown.
+    Native,
+}
+
+/// Whose code a file is.
+pub(crate) fn frame_origin(file: &str) -> FrameOrigin {
+    if !is_python(file) {
+        FrameOrigin::Native
+    } else if is_torch(file) {
+        FrameOrigin::Torch
+    } else if is_installed(file) {
+        FrameOrigin::Installed
+    } else {
+        FrameOrigin::Own
+    }
+}
+
 /// Frames of C++ have names of source files, of libraries, or none.
 fn is_python(file: &str) -> bool {
     file.ends_with(".py") || (file.starts_with('<') && !file.starts_with("<frozen"))

@@ -88,7 +88,7 @@ impl ComparedSnapshot {
     ) -> Result<Self, SnapshotProblem> {
         require_stacks(snapshot)?;
         let rows = range.rows(snapshot, device)?;
-        let peaks = TracePeaks::within(snapshot, device, rows);
+        let peaks = TracePeaks::within(snapshot, device, rows.clone());
         let layout = layout_at(snapshot, device, peaks.allocated.row);
         let mut by_stack: BTreeMap<AllocationStack, HeldBlocks> = BTreeMap::new();
         for usage in usage_by_stack(&layout) {
@@ -102,7 +102,7 @@ impl ComparedSnapshot {
             device,
             peak_allocated_bytes: peaks.allocated.allocated_bytes,
             peak_reserved_bytes: peaks.reserved.reserved_bytes,
-            peak_allocated_at: TraceMoment::of(snapshot, device, peaks.allocated.row),
+            peak_allocated_at: TraceMoment::of_peak(snapshot, device, peaks.allocated.row, &rows),
             by_stack,
         })
     }

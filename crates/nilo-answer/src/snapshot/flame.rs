@@ -39,7 +39,7 @@ impl AllocationProfile {
     ) -> Result<Self, SnapshotProblem> {
         require_stacks(snapshot)?;
         let rows = range.rows(snapshot, device)?;
-        let peak = TracePeaks::within(snapshot, device, rows).allocated;
+        let peak = TracePeaks::within(snapshot, device, rows.clone()).allocated;
         let layout = layout_at(snapshot, device, peak.row);
         let usage = usage_by_stack(&layout);
         let stacks = usage.iter().map(|usage| {
@@ -58,7 +58,7 @@ impl AllocationProfile {
             file,
             device,
             bytes: usage.iter().map(|usage| usage.bytes).sum(),
-            moment: TraceMoment::of(snapshot, device, peak.row),
+            moment: TraceMoment::of_peak(snapshot, device, peak.row, &rows),
             stacks: stacks.collect(),
         })
     }

@@ -3,7 +3,11 @@
 pub mod call_stack;
 pub mod diff;
 pub mod flame;
+pub mod held_by;
 pub mod leaks;
+pub mod limit_problem;
+pub mod memory_category;
+pub mod page;
 pub mod pinned_segments;
 pub mod problem;
 pub mod reserved_parts;
@@ -13,3 +17,5 @@ pub mod trace_place;
 mod tried_settings;
 pub mod whatif;
 pub mod why;
+
+pub use tried_settings::LimitRange;

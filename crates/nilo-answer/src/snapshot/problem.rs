@@ -42,7 +42,7 @@ impl SnapshotProblem {
             Self::EmptyRange { .. } => {
                 "--from and --to are seconds since the first event (1.5, 200ms), or numbers of events (1200ev)"
             }
-            Self::NoSuchDevice { .. } => "leave --device out for the one with most events",
+            Self::NoSuchDevice { .. } => "name one that it has, or leave --device out",
         }
     }
 }

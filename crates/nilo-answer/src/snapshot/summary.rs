@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::call_stack::{HeldByStack, largest_holders};
+use super::held_by::{HeldByCategory, HeldByKind, HeldByPhase};
 use super::problem::SnapshotProblem;
 use super::reserved_parts::{ReservedParts, has_stacks, layout_at};
 use super::settings_text::SnapshotSettings;
@@ -67,6 +68,10 @@ pub struct SummarizedDevice {
     pub at_peak_allocated: MemoryAtPeak,
     /// When most was reserved.
     pub at_peak_reserved: MemoryAtPeak,
+    /// What the allocated bytes at their peak were, most first; the rows add up to `peak_allocated_bytes`.
+    pub categories: Vec<HeldByCategory>,
+    /// What the program was doing when it allocated them, most first; empty where the snapshot has neither annotations nor metadata.
+    pub phases: Vec<HeldByPhase>,
     /// Who held the allocated bytes at their peak, most first.
     pub stacks: Vec<HeldByStack>,
     /// How many call stacks held some.
@@ -82,6 +87,18 @@ pub struct MemoryAtPeak {
     /// What the bytes were for.
     #[serde(flatten)]
     pub parts: ReservedParts,
+}
+
+/// From this part of the reserved bytes on, free ones are worth a look at other settings.
+const NOTABLE_FREE_SHARE: f64 = 0.1;
+
+impl SummarizedDevice {
+    /// The bytes that were reserved and free at the peak, where they are so many that other settings may help.
+    pub fn notable_free_bytes(&self) -> Option<u64> {
+        let free = self.at_peak_reserved.parts.free_bytes();
+        let is_notable = free as f64 >= NOTABLE_FREE_SHARE * self.peak_reserved_bytes as f64;
+        is_notable.then_some(free)
+    }
 }
 
 impl SnapshotSummaryAnswer {
@@ -158,7 +175,10 @@ impl SummarizedDevice {
                 advance(&mut layout, snapshot, device, first, second);
             }
             let usage = usage_by_stack(&layout);
-            (ReservedParts::from(ReservedBreakdown::of(&layout)), usage)
+            let is_asked = moment == peaks.allocated;
+            let kinds = is_asked.then(|| HeldByKind::of(snapshot, device, &layout, moment.row));
+            let parts = ReservedParts::from(ReservedBreakdown::of(&layout));
+            (parts, usage, kinds)
         };
         let (allocated, reserved) = match peaks.allocated.row == first {
             true => {
@@ -171,10 +191,11 @@ impl SummarizedDevice {
             }
         };
         let at_peak = |moment: PeakMoment, parts| MemoryAtPeak {
-            moment: TraceMoment::of(snapshot, device, moment.row),
+            moment: TraceMoment::of_peak(snapshot, device, moment.row, &rows),
             parts,
         };
-        let (parts, usage) = allocated;
+        let (parts, usage, kinds) = allocated;
+        let kinds = kinds.unwrap_or_default();
         let ooms = snapshot.events.actions()[rows.clone()].iter();
         Self {
             device,
@@ -186,6 +207,8 @@ impl SummarizedDevice {
             peak_reserved_bytes: peaks.reserved.reserved_bytes,
             at_peak_allocated: at_peak(peaks.allocated, parts),
             at_peak_reserved: at_peak(peaks.reserved, reserved.0),
+            categories: kinds.categories,
+            phases: kinds.phases,
             stacks: largest_holders(snapshot, &usage, most_stacks),
             stack_count: usage.len() as u64,
         }

@@ -13,6 +13,8 @@ use super::problem::SnapshotProblem;
 pub struct TraceMoment {
     /// The number of the event in the trace of its device, from 1; 0 is before the first.
     pub event: u64,
+    /// Whether it was so already when the trace, or the part of it that was asked for, began: then `event` is the one before that.
+    pub at_start: bool,
     /// Seconds since the first event; absent times are `null`.
     pub secs: Option<f64>,
     /// What the program was doing, where it was annotated (`record_function`, `Optimizer.step`).
@@ -26,14 +28,29 @@ impl TraceMoment {
         let Some(row) = row else {
             return Self {
                 event: 0,
+                at_start: true,
                 secs: None,
                 stage: None,
             };
         };
         Self {
             event: (row - first + 1) as u64,
+            at_start: false,
             secs: secs_between(snapshot, first, row),
             stage: stage_at(snapshot, device, snapshot.events.time_micros(row)),
+        }
+    }
+
+    /// The moment of a peak among these events; it may be the level that they began with.
+    pub(crate) fn of_peak(
+        snapshot: &GpuSnapshot,
+        device: usize,
+        row: Option<usize>,
+        rows: &Range<usize>,
+    ) -> Self {
+        Self {
+            at_start: row.is_none_or(|row| row < rows.start),
+            ..Self::of(snapshot, device, row)
         }
     }
 }

@@ -2,12 +2,16 @@
 
 use nilo_allocator::GpuSnapshot;
 use nilo_allocator::model::AllocatorSettings;
-use nilo_allocator::replay::{LimitEstimate, estimate_limit, replay_faithfully, replay_under};
+use nilo_allocator::replay::{
+    LimitEstimate, estimate_limit, replay_faithfully, replay_under, waiting_frees,
+};
 use nilo_allocator::usage::TraceStart;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::limit_problem::LimitProblem;
 use super::settings_text::SettingsChange;
+use super::tried_settings::{LimitRange, serves};
 
 /// The value of [`SnapshotWhatIfAnswer::schema`].
 pub const SNAPSHOT_WHATIF_SCHEMA: &str = "nilo.snapshot-whatif/1";
@@ -31,12 +35,19 @@ pub struct SnapshotWhatIfAnswer {
     pub events: u64,
     /// Whether the trace begins after the first allocation: what was alive then is laid out anew where segments work differently.
     pub begins_late: bool,
+    /// Frees that waited for another stream while the program went on allocating. How long such a free takes depends on the GPU: it may differ from run to run, and with it what is reserved.
+    pub waiting_frees: u64,
     /// Whether the replay makes exactly the recorded calls to the driver and ends in the recorded segments.
     pub replay_is_exact: bool,
     /// The most bytes that the replay may reserve; `null` is no limit.
     pub limit_bytes: Option<u64>,
     /// How the limit is known.
     pub limit_source: ReplayLimitSource,
+    /// Where the trace does not tell the limit: what that lies between. The replay has the lower one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_range: Option<LimitRange>,
+    /// Why the given limit leaves no room for the program, whatever the settings, or why the trace cannot tell; `null` where neither is so.
+    pub limit_problem: Option<LimitProblem>,
     /// The recorded settings.
     pub replayed: ReplayedSettings,
     /// The settings that were asked for; the best of those compared where none were.
@@ -74,6 +85,8 @@ pub struct ReplayedSettings {
     pub avoided_oom_events: Vec<u64>,
     /// The numbers of recorded failed allocations that would have failed as well.
     pub remaining_oom_events: Vec<u64>,
+    /// Those of the remaining ones that would have been served within the highest limit that agrees with the trace; none where the limit is known, and of the recorded settings.
+    pub depends_on_limit_oom_events: Vec<u64>,
     /// Recorded allocations that would have failed.
     pub new_ooms: u64,
 }
@@ -85,7 +98,16 @@ impl ReplayedSettings {
     }
 
     fn of(replay: &DeviceReplay<'_>, configuration: String, settings: &AllocatorSettings) -> Self {
-        let outcome = replay_under(replay.snapshot, replay.device, &replay.limited(settings));
+        Self::within(replay, configuration, &replay.limited(settings))
+    }
+
+    /// With the limits of these settings.
+    fn within(
+        replay: &DeviceReplay<'_>,
+        configuration: String,
+        settings: &AllocatorSettings,
+    ) -> Self {
+        let outcome = replay_under(replay.snapshot, replay.device, settings);
         let first = replay.snapshot.trace(replay.device).start;
         let numbers = |rows: Vec<usize>| rows.iter().map(|row| (row - first + 1) as u64).collect();
         Self {
@@ -96,6 +118,7 @@ impl ReplayedSettings {
             retries: outcome.retries,
             avoided_oom_events: numbers(outcome.avoided_ooms),
             remaining_oom_events: numbers(outcome.remaining_ooms),
+            depends_on_limit_oom_events: Vec::new(),
             new_ooms: outcome.new_ooms.len() as u64,
         }
     }
@@ -138,12 +161,21 @@ impl<'a> DeviceReplay<'a> {
         }
     }
 
-    /// The recorded settings with each change, in threads of their own.
-    pub(crate) fn try_all(&self, changes: &[SettingsChange]) -> Vec<ReplayedSettings> {
+    /// The recorded settings with each change, in threads of their own; of some it is asked besides what depends on the limit, which takes as long again.
+    pub(crate) fn try_all(
+        &self,
+        changes: &[SettingsChange],
+        is_asked: fn(&SettingsChange) -> bool,
+    ) -> Vec<ReplayedSettings> {
         let recorded = &self.snapshot.settings.configuration;
         let try_one = |change: &SettingsChange| {
             let settings = change.apply(&self.recorded);
-            ReplayedSettings::of(self, change.configuration(recorded), &settings)
+            let configuration = change.configuration(recorded);
+            let mut tried = ReplayedSettings::of(self, configuration, &settings);
+            if is_asked(change) && tried.ooms() > 0 {
+                tried.depends_on_limit_oom_events = self.depends_on_limit(change, &tried);
+            }
+            tried
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = changes
@@ -152,6 +184,33 @@ impl<'a> DeviceReplay<'a> {
                 .collect();
             let results = threads.into_iter().map(|thread| thread.join());
             results.filter_map(Result::ok).collect()
+        })
+    }
+
+    /// The failed allocations that a change serves within the highest limit that agrees with the record, and not within the lowest. None where the limit is known.
+    fn depends_on_limit(&self, change: &SettingsChange, with_least: &ReplayedSettings) -> Vec<u64> {
+        let changed = change.apply(&self.recorded);
+        let highest = self.estimated_limit.highest(&changed);
+        let Some(settings) = highest.filter(|_| self.limit_range().is_some()) else {
+            return Vec::new();
+        };
+        let with_most = ReplayedSettings::within(self, String::new(), &settings);
+        let events = with_most.avoided_oom_events.iter().copied();
+        events
+            .filter(|event| serves(&with_most, *event) && !serves(with_least, *event))
+            .collect()
+    }
+
+    /// Between what the limit of the process lies, where it is not given and the record does not tell it.
+    pub(crate) fn limit_range(&self) -> Option<LimitRange> {
+        if self.given_limit.is_some() {
+            return None;
+        }
+        let below_bytes = self.estimated_limit.below_bytes?;
+        let is_unknown = self.estimated_limit.device_bytes.is_none();
+        is_unknown.then_some(LimitRange {
+            at_least_bytes: self.estimated_limit.at_least_bytes,
+            below_bytes,
         })
     }
 
@@ -205,7 +264,7 @@ impl SnapshotWhatIfAnswer {
         };
         let recorded = snapshot.settings.configuration.clone();
         let replayed = ReplayedSettings::of(&replay, recorded, &replay.recorded);
-        let mut compared = replay.try_all(&changes);
+        let mut compared = replay.try_all(&changes, |_| true);
         compared.sort_by_key(|tried| (tried.ooms(), tried.peak_reserved_bytes));
         let limits = replay.limited(&replay.recorded);
         let limit_bytes = limits.allowed_bytes.or(limits.device_bytes);
@@ -216,6 +275,7 @@ impl SnapshotWhatIfAnswer {
             device,
             events: snapshot.trace(device).len() as u64,
             begins_late: !TraceStart::of(snapshot, device).is_empty(),
+            waiting_frees: waiting_frees(snapshot, device) as u64,
             replay_is_exact: faithful.is_exact(),
             limit_bytes,
             limit_source: match (limit, limit_bytes) {
@@ -223,6 +283,9 @@ impl SnapshotWhatIfAnswer {
                 (None, Some(_)) => ReplayLimitSource::FailedAllocation,
                 (None, None) => ReplayLimitSource::Unknown,
             },
+            limit_range: replay.limit_range(),
+            limit_problem: limit
+                .and_then(|limit| LimitProblem::of(snapshot, device, &replay.recorded, limit)),
             whatif: compared.first().unwrap_or(&replayed).clone(),
             replayed,
             compared,

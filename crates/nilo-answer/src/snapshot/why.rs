@@ -13,7 +13,7 @@ use super::pinned_segments::{PinnedByStack, PinnedSegmentReport, pinned_by, pinn
 use super::problem::SnapshotProblem;
 use super::reserved_parts::ReservedParts;
 use super::trace_place::{TraceBound, TraceMoment, TraceRange};
-use super::tried_settings::{TriedSettings, serves};
+use super::tried_settings::{LimitRange, TriedSettings, serves};
 
 /// The value of [`SnapshotWhyAnswer::schema`].
 pub const SNAPSHOT_WHY_SCHEMA: &str = "nilo.snapshot-why/1";
@@ -62,8 +62,10 @@ pub struct ExplainedOom {
     pub largest_eligible_bytes: u64,
     /// Whether all free bytes together would have been enough.
     pub fits_defragmented: bool,
-    /// Whether it would have been served with expandable segments; `null` where they were on.
+    /// Whether it would have been served with expandable segments; `null` where they were on, or where that depends on the limit.
     pub expandable_segments_would_serve: Option<bool>,
+    /// Where it depends on the limit of the process, which the file does not say: what that lies between.
+    pub depends_on_limit: Option<LimitRange>,
     /// Other values of `PYTORCH_CUDA_ALLOC_CONF` that would have served it, in a replay of the whole trace.
     pub serving_configurations: Vec<String>,
     /// Where the request came from.
@@ -208,6 +210,8 @@ impl ExplainedOom {
         };
         let serving = tried.others.iter();
         let serving = serving.filter(|outcome| serves(outcome, moment.event));
+        let (expandable_segments_would_serve, depends_on_limit) =
+            tried.expandable_would_serve(moment.event);
         let mut explained = Self {
             device,
             cause,
@@ -222,10 +226,8 @@ impl ExplainedOom {
             eligible_free_bytes: report.eligible_free_bytes,
             largest_eligible_bytes: report.largest_eligible_bytes,
             fits_defragmented: report.fits_defragmented,
-            expandable_segments_would_serve: tried
-                .expandable
-                .as_ref()
-                .map(|outcome| serves(outcome, moment.event)),
+            expandable_segments_would_serve,
+            depends_on_limit,
             serving_configurations: serving.map(|one| one.configuration.clone()).collect(),
             request: AllocationStack::of(snapshot, snapshot.events.row(report.row).stack),
             holders: largest_holders(snapshot, &report.holders, most_stacks),
@@ -259,7 +261,7 @@ fn advice(
             format!(", most of it at {}{line}", frame.file)
         });
         advice.push(format!(
-            "{} accumulated over the trace and is still alive{place}: if it is kept from step to step, that is the leak (`nilo snapshot leaks`)",
+            "{} accumulated over the trace and is still alive{place}: if it is retained across steps, that is the leak (`nilo snapshot leaks`)",
             format_bytes(found.accumulated_bytes as f64)
         ));
     }
@@ -275,8 +277,19 @@ fn advice(
             "Set PYTORCH_CUDA_ALLOC_CONF={configuration}: in a replay of this trace the allocation is served"
         ));
     }
-    let has_setting =
-        oom.expandable_segments_would_serve == Some(true) || !oom.serving_configurations.is_empty();
+    if let (Some(range), Some(expandable)) = (oom.depends_on_limit, &tried.expandable)
+        && oom.fits_defragmented
+    {
+        advice.push(format!(
+            "Set PYTORCH_CUDA_ALLOC_CONF={}: in a replay of this trace the allocation is served if the process may use almost {}, and not if it may use {} only",
+            expandable.configuration,
+            format_bytes(range.below_bytes as f64),
+            format_bytes(range.at_least_bytes as f64)
+        ));
+    }
+    let has_setting = oom.expandable_segments_would_serve == Some(true)
+        || oom.depends_on_limit.is_some()
+        || !oom.serving_configurations.is_empty();
     match oom.cause {
         OomCause::Fragmentation if !has_setting => advice.push(
             "No setting of the allocator serves it in a replay: free the blocks that pin the segments before the large allocation, or make it first"

@@ -121,7 +121,7 @@ fn write_table<W: Write>(
             "working_set_bytes",
             "memory/cgroup_working_set_gib".to_owned(),
         ),
-        Subject::TorchMemory { device } => {
+        Subject::TorchMemory { device, .. } => {
             level(
                 "allocated_bytes",
                 format!("memory/cuda{device}_allocated_gib"),

@@ -68,6 +68,7 @@ fn rss(rss_bytes: f64) -> ProcessRow {
         cpu_nanos: 0.0,
         memory_bytes: rss_bytes,
         virtual_bytes: rss_bytes,
+        distinct_bytes: rss_bytes,
     }
 }
 
@@ -164,6 +165,7 @@ pub fn ending(status: RunStatus, secs: f64) -> Ending {
         left_running: vec![],
         recorder_death: None,
         lost_rank: None,
+        gpu_out_of_memory: None,
     }
 }
 
