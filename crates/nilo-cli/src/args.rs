@@ -31,8 +31,9 @@ pub(crate) use record::{
 };
 pub(crate) use request::RequestArgs;
 pub(crate) use snapshot::{
-    FlameFormat, SnapshotArgs, SnapshotDiffArgs, SnapshotFlameArgs, SnapshotGpu, SnapshotLeaksArgs,
-    SnapshotSummaryArgs, SnapshotVerb, SnapshotWhatIfArgs, SnapshotWhyArgs,
+    FlameFormat, SnapshotArgs, SnapshotDiffArgs, SnapshotFlameArgs, SnapshotGpu, SnapshotHtmlArgs,
+    SnapshotLeaksArgs, SnapshotSummaryArgs, SnapshotVerb, SnapshotWhatIfArgs, SnapshotWhyArgs,
+    TraceAnswerArgs,
 };
 pub(crate) use store::{PruneArgs, RmArgs, VerifyArgs};
 pub(crate) use trust::TrustArgs;
@@ -73,13 +74,13 @@ pub(crate) enum Verb {
     Compare(CompareArgs),
     /// Recommend how much memory to request from a scheduler, based on recorded runs
     Request(RequestArgs),
-    /// Recommend what would make a training fit, from a run or a command that is recorded first
+    /// Recommend memory optimizations for a run, or for a command that is recorded first
     Optimize(OptimizeArgs),
     /// Predict whether and when memory will run out
     Oom(OomArgs),
     /// Find memory leaks
     Leak(LeakArgs),
-    /// Explain a GPU memory snapshot of PyTorch: peaks, fragmentation, why it ran out, what another setting would do
+    /// Explain a PyTorch GPU memory snapshot: peaks, fragmentation, failed allocations, other allocator settings
     Snapshot(SnapshotArgs),
     /// Measure GPUs, the host and processes for a while and write a report
     Profile(ProfileArgs),

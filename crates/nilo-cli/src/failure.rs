@@ -60,7 +60,7 @@ impl Failure {
     }
 
     /// Whether the reader of our output closed the pipe.
-    fn is_closed_pipe(&self) -> bool {
+    pub(crate) fn is_closed_pipe(&self) -> bool {
         let closed = |cause: &(dyn std::error::Error + 'static)| {
             let io = cause.downcast_ref::<std::io::Error>();
             io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)

@@ -7,7 +7,7 @@ use clap::Args;
 use nilo_recorder::{after_the_fact, fallback_folders};
 use nilo_runfile::RunFolder;
 use nilo_runfile::find::{self, DescribedRun, FindError, SameName};
-use nilo_sample::{Ending, Recording, RunId, TableSpec};
+use nilo_sample::{Ending, Recording, RunDescription, RunId, TableSpec};
 
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -112,6 +112,38 @@ fn refused(error: FindError) -> Failure {
 /// A run read whole, with its ending.
 pub(crate) fn load(folder: &RunFolder) -> Result<(Recording, Ending), Failure> {
     load_where(folder, &|_| true)
+}
+
+/// What was recorded just now: its folder may have been deleted meanwhile, by the job itself for example.
+pub(crate) fn load_recorded(folder: &RunFolder) -> Result<Recording, Failure> {
+    match is_deleted(folder) {
+        true => {
+            let path = folder.path().display();
+            let sentence = format!(
+                "the run's folder was deleted while it was being recorded, and the recording is lost: {path}"
+            );
+            let hint =
+                "where a job deletes that folder, record elsewhere with `--dir` or `NILO_DIR`";
+            Err(Failure::new(sentence).hint(hint))
+        }
+        false => Ok(folder.load()?),
+    }
+}
+
+/// Whether a run may be deleted: another program may have a `run.json`, too.
+pub(crate) fn is_ours(description: &RunDescription) -> bool {
+    description.schema.starts_with("nilo.run/")
+}
+
+/// What a run's folder is called; that of a copied run differs from the id in it.
+pub(crate) fn folder_name(folder: &RunFolder) -> String {
+    let path = folder.path();
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+pub(crate) fn is_deleted(folder: &RunFolder) -> bool {
+    matches!(folder.path().try_exists(), Ok(false))
 }
 
 /// Some tables of a run, with its ending.

@@ -1,12 +1,11 @@
 //! What `nilo runs` lists of a run, and the runs of a job. Of finished runs it is kept beside their files: reading a thousand recordings takes a second.
 
-use nilo_analysis::assessment::depends_on_processes;
-use nilo_analysis::outline;
+use nilo_analysis::{is_in_outline, outline};
 use nilo_answer::runs::ListedRun;
 use nilo_recorder::after_the_fact;
 use nilo_runfile::{RunFolder, RunfileError, Validity, unix_nanos};
 use nilo_sample::units::NANOS_PER_SEC;
-use nilo_sample::{Ending, Recording, RunStatus, Severity, Subject, TableSpec};
+use nilo_sample::{Ending, Recording, RunStatus, Severity, TableSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, warn};
@@ -17,7 +16,7 @@ use crate::text::exception::short_type;
 const FILE: &str = "listing";
 
 /// Who computes what is kept; the last number changes whenever the figures may.
-const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 8");
+const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 11");
 
 /// What ended a recording that broke off is known by then.
 const EXPLAINED_NANOS: u64 = 600 * NANOS_PER_SEC;
@@ -122,26 +121,8 @@ fn list_job(folder: &RunFolder) -> Result<Vec<RunLine>, Failure> {
 /// The same, from the recordings, and whether all of them could be read; what the job recorded is read once for all of them.
 fn read_job(folder: &RunFolder) -> Result<(Vec<RunLine>, bool), Failure> {
     let inside = folder.list_runs_inside();
-    let is_needed = |spec: &TableSpec| {
-        matches!(
-            spec.subject,
-            Subject::Tree | Subject::Cgroup { .. } | Subject::Host | Subject::Gpu { .. }
-        )
-    };
-    let is_needed_by_runs = |spec: &TableSpec| {
-        matches!(
-            spec.subject,
-            Subject::Process(_) | Subject::ProcessDetail(_)
-        )
-    };
-    let (mut recording, mut ending) = load_where(folder, &|spec| {
-        is_needed(spec) || !inside.is_empty() && is_needed_by_runs(spec)
-    })?;
-    // Few runs have a limit of a process's own; the others are not read for it.
-    if inside.is_empty() && depends_on_processes(&recording) {
-        (recording, ending) =
-            load_where(folder, &|spec| is_needed(spec) || is_needed_by_runs(spec))?;
-    }
+    let is_needed = |spec: &TableSpec| is_in_outline(&spec.subject);
+    let (recording, ending) = load_where(folder, &is_needed)?;
     let mut listed = vec![RunLine::of(&recording, &ending)];
     let mut is_complete = true;
     for run in inside {
@@ -154,8 +135,7 @@ fn read_job(folder: &RunFolder) -> Result<(Vec<RunLine>, bool), Failure> {
                 continue;
             }
         };
-        let keep = |spec: &TableSpec| is_needed(spec) || is_needed_by_runs(spec);
-        run.add_job(&mut inner, &recording, &keep, None);
+        run.add_job(&mut inner, &recording, &is_needed, None);
         let ending = after_the_fact(&inner);
         listed.push(RunLine::of(&inner, &ending));
     }
@@ -179,6 +159,7 @@ mod tests {
             left_running: vec![],
             recorder_death: None,
             lost_rank: None,
+            gpu_out_of_memory: None,
         });
         RunFolder::create(root, &description).unwrap()
     }

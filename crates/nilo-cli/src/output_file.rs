@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nilo_tokenizer::WholeFile;
@@ -22,6 +23,34 @@ pub(crate) fn refuse_stdout(path: &Path, what: &str, hint: &str) -> Result<(), F
         }
         false => Ok(()),
     }
+}
+
+/// Refuses to put the output in the place of a file that it is made of, by whatever name, before anything is read. `-` is standard input.
+pub(crate) fn refuse_overwriting<'p>(
+    output: &Path,
+    inputs: impl IntoIterator<Item = &'p Path>,
+    option: &str,
+) -> Result<(), Failure> {
+    let Some(written) = file_identity(output).filter(|_| !is_stdout(output)) else {
+        return Ok(());
+    };
+    for input in inputs {
+        let (read, name) = match is_stdout(input) {
+            true => (Path::new("/dev/stdin"), "standard input".to_owned()),
+            false => (input, input.display().to_string()),
+        };
+        if file_identity(read) == Some(written) {
+            let sentence = format!("{name} is both the input and the output");
+            return Err(Failure::new(sentence).hint(format!("name another file with {option}")));
+        }
+    }
+    Ok(())
+}
+
+/// Device and inode; none of what is no file, such as a terminal or a pipe.
+fn file_identity(path: &Path) -> Option<(u64, u64)> {
+    let file = path.metadata().ok()?;
+    file.is_file().then(|| (file.dev(), file.ino()))
 }
 
 /// Refuses to fill a terminal with bytes that are no text.
@@ -54,11 +83,19 @@ pub(crate) fn write_file(
     path: &Path,
     write: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let about =
-        |error: io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
-    let named = |failure: Failure| {
-        let sentence = failure.sentence();
-        Failure::new(format!("cannot write {}: {sentence}", path.display()))
+    let about = |error: io::Error| {
+        let failure = Failure::new(format!("cannot write {}: {error}", path.display()));
+        match is_wrong_place(&error) {
+            true => failure.hint("check that its folder exists and that you can write to it"),
+            false => failure,
+        }
+    };
+    let named = |failure: Failure| match failure.is_closed_pipe() {
+        true => failure,
+        false => {
+            let sentence = failure.sentence();
+            Failure::new(format!("cannot write {}: {sentence}", path.display()))
+        }
     };
     let there = path.metadata().ok();
     let is_other = there
@@ -87,10 +124,21 @@ pub(crate) fn write_file(
         }
         None => {
             let mut output = BufWriter::new(File::create(path).map_err(about)?);
-            write(&mut output)?;
-            Ok(output.flush()?)
+            write(&mut output).map_err(named)?;
+            output.flush().map_err(|error| named(error.into()))
         }
     }
+}
+
+/// Whether a file could never be written there, however much space there is.
+fn is_wrong_place(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+    )
 }
 
 #[cfg(test)]
@@ -113,5 +161,42 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"one");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         write_file(Path::new("/dev/null"), |out| Ok(out.write_all(b"x")?)).unwrap();
+    }
+
+    #[test]
+    fn a_device_that_is_full_is_named() {
+        for bytes in [1, 100_000] {
+            let write = |out: &mut (dyn Write + Send)| Ok(out.write_all(&vec![b'x'; bytes])?);
+            let failure = write_file(Path::new("/dev/full"), write).unwrap_err();
+            let sentence = failure.sentence();
+            assert!(
+                sentence.starts_with("cannot write /dev/full: No space left"),
+                "{sentence}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_read_is_not_written_over_by_whatever_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |name: &str| folder.path().join(name);
+        std::fs::write(name("input"), "text").unwrap();
+        std::fs::write(name("other"), "text").unwrap();
+        std::fs::create_dir(name("inner")).unwrap();
+        std::os::unix::fs::symlink("input", name("symlink")).unwrap();
+        std::fs::hard_link(name("input"), name("hard-link")).unwrap();
+        let (input, other) = (name("input"), name("other"));
+        let refuse = |output: &Path| refuse_overwriting(output, [&*other, &*input], "-o");
+        for same in ["input", "inner/../input", "symlink", "hard-link"] {
+            let failure = refuse(&name(same)).unwrap_err();
+            let expected = format!("{} is both the input and the output", input.display());
+            assert_eq!(failure.sentence(), expected, "{same}");
+        }
+        for apart in ["new", "inner", "nowhere/input"] {
+            refuse(&name(apart)).unwrap();
+        }
+        let null = Path::new("/dev/null");
+        refuse_overwriting(null, [null], "-o").unwrap();
+        refuse(Path::new("-")).unwrap();
     }
 }

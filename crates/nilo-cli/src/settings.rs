@@ -1,6 +1,6 @@
 //! The settings that hold here, for every verb that needs them. `nilo-settings` reads and judges the files.
 
-pub(crate) use nilo_settings::{AlertTable, Settings};
+pub(crate) use nilo_settings::{AlertTable, DEFAULT_INTERVAL_NANOS, Settings};
 
 use nilo_recorder::Privacy;
 

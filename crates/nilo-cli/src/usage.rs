@@ -109,10 +109,11 @@ fn file_without_command(error: &Error, verb: &Command) -> Option<Failure> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
+    let names = verb.get_subcommands().map(Command::get_name);
+    let names: Vec<&str> = names.filter(|name| *name != "help").collect();
     std::path::Path::new(word).is_file().then(|| {
-        Failure::new(format!("{word} is a file, not a command of nilo snapshot")).hint(
-            "write what you want to know before it: summary, why, whatif, leaks, diff or flame",
-        )
+        Failure::new(format!("{word} is a file, not a command of nilo snapshot"))
+            .hint(format!("put a subcommand before it: {}", names.join(", ")))
     })
 }
 
@@ -145,7 +146,7 @@ fn wrong_variable(error: &Error, verb: &Command, arguments: &[OsString]) -> Opti
         Failure::new(format!(
             "invalid value '{value}' in the environment variable {variable}{why}"
         ))
-        .hint(format!("change or unset {variable}; --{long} wins over it")),
+        .hint(format!("change or unset {variable}; --{long} overrides it")),
     )
 }
 

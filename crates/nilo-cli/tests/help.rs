@@ -46,7 +46,7 @@ fn help_texts() {
         let help = transcript(&["bpe", verb, "--help"]);
         insta::assert_snapshot!(format!("help-bpe-{verb}"), help);
     }
-    for verb in ["summary", "why", "whatif", "leaks", "diff", "flame"] {
+    for verb in ["summary", "why", "whatif", "leaks", "diff", "flame", "html"] {
         let help = transcript(&["snapshot", verb, "--help"]);
         insta::assert_snapshot!(format!("help-snapshot-{verb}"), help);
     }

@@ -97,7 +97,7 @@ fn a_run_of_which_nothing_is_known_is_answered_in_one_sentence() {
     let root = tempfile::tempdir().unwrap();
     let folder = create(&root.path().join("runs"), "plain", "run", 60);
     record_memory(&folder, 60);
-    for mode in ["full", "training"] {
+    for mode in ["full", "training", "quick"] {
         let said = transcript(root.path(), &["optimize", "--mode", mode]);
         insta::assert_snapshot!(format!("optimize-nothing-{mode}"), said);
     }
@@ -121,9 +121,9 @@ fn a_run_that_failed_says_so_first() {
     };
     Program::in_run(&folder, "python").event(59.9, &Event::Exception(Box::new(exception)));
     let said = transcript(root.path(), &["optimize", "--report", "report.md"]);
-    let sentence = "This run did not end well (exited 1: RuntimeError: boom *loss*);";
+    let sentence = "This run failed (exited 1: RuntimeError: boom *loss*);";
     let first = said.find(sentence).unwrap_or_else(|| panic!("{said}"));
-    assert!(first < said.find("Nothing to recommend").unwrap(), "{said}");
+    assert!(first < said.find("No recommendations").unwrap(), "{said}");
     let json = transcript(root.path(), &["optimize", "--format", "json"]);
     for key in [
         "\"status\": \"exited\"",
@@ -220,7 +220,7 @@ fn a_run_that_ran_out_of_memory_is_never_told_that_nothing_calls_for_anything() 
         said.contains("(exited 1 (out of memory): MemoryError);"),
         "{said}"
     );
-    assert!(!said.contains("Nothing to recommend"), "{said}");
+    assert!(!said.contains("No recommendations"), "{said}");
     let amount = format!(
         "{}, as `nilo request 20261115-075530-417-short` asks for",
         nilo_sample::units::format_bytes(bytes)

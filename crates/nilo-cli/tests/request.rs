@@ -139,15 +139,15 @@ fn growth_needs_a_planned_time() {
     insta::assert_snapshot!("growing-planned", transcript(root.path(), &planned));
     let far = transcript(root.path(), &["request", "--time", "24:00:00"]);
     assert!(
-        far.contains("no amount carries the job through the planned time"),
+        far.contains("no request is enough for the planned time"),
         "{far}"
     );
-    assert!(far.contains("For runs as long as these ask for "), "{far}");
+    assert!(far.contains("For runs as long as these, request "), "{far}");
     // What is pasted says itself that it does not hold.
     for line in ["#SBATCH --mem=", "limits.memory: "] {
         let mut lines = far.lines();
         let pasted = lines.find(|text| text.contains(line)).unwrap();
-        assert!(pasted.ends_with("memory grows without end"), "{far}");
+        assert!(pasted.ends_with("memory grows without bound"), "{far}");
     }
 }
 

@@ -97,6 +97,35 @@ fn peaks_are_those_torch_counted_and_the_parts_add_up_to_the_byte() {
 }
 
 #[test]
+fn categories_and_phases_add_up_to_the_peak() {
+    let folder = folder_with(&[VARLEN, FRAGMENTED, STEADY, RETAINED]);
+    for name in [VARLEN, FRAGMENTED, STEADY, RETAINED] {
+        let answer = json_of(folder.path(), &["summary", name]);
+        let device = &answer["snapshots"][0]["devices"][0];
+        for rows in ["categories", "phases"] {
+            let rows = device[rows].as_array().unwrap();
+            let sum: u64 = rows.iter().map(|row| row["bytes"].as_u64().unwrap()).sum();
+            let is_told = !rows.is_empty();
+            assert!(!is_told || sum == device["peak_allocated_bytes"], "{name}");
+        }
+    }
+    let answer = json_of(folder.path(), &["summary", STEADY]);
+    let device = &answer["snapshots"][0]["devices"][0];
+    let bytes = |rows: &str, key: &str, value: &str| {
+        let rows = device[rows].as_array().unwrap().iter();
+        let found = rows.filter(|row| row[key] == value);
+        found.map(|row| row["bytes"].as_u64().unwrap()).sum::<u64>()
+    };
+    // AdamW has two states for each parameter, and a step counter.
+    let parameters = bytes("categories", "category", "parameters");
+    let state = bytes("categories", "category", "optimizer-state");
+    assert!(parameters > 0 && (2 * parameters).abs_diff(state) < parameters / 50);
+    assert!(bytes("categories", "category", "activations") > parameters);
+    let step = bytes("phases", "phase", "Optimizer.step#AdamW.step");
+    assert_eq!(step, state, "what the first step made");
+}
+
+#[test]
 fn a_range_has_peaks_of_its_own() {
     let folder = folder_with(&[VARLEN]);
     let peak = |range: &[&str]| {
@@ -114,6 +143,40 @@ fn a_range_has_peaks_of_its_own() {
     assert!(after > whole);
     let (early, _) = peak(&["--to", "500ms"]);
     assert!(early < before);
+}
+
+#[test]
+fn a_level_that_held_when_the_range_began_is_no_event_of_it() {
+    let folder = folder_with(&[VARLEN, "window-steady.pickle.gz"]);
+    let said = |arguments: &[&str]| {
+        let output = nilo(folder.path(), &[&["snapshot"], arguments].concat());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let last = said(&["summary", VARLEN, "--from", "48641ev"]);
+    let lines: Vec<&str> = last.lines().collect();
+    assert!(lines[0].ends_with(", GPU 0: 1 event"), "{last}");
+    assert!(
+        lines[1].ends_with(" bytes) when the range begins"),
+        "{last}"
+    );
+    assert!(
+        lines[2].ends_with(" bytes) when the range begins"),
+        "{last}"
+    );
+    let late = said(&["summary", "window-steady.pickle.gz"]);
+    assert!(late.contains(" bytes) before the first event\n"), "{late}");
+    let from = ["--from", "48641ev"];
+    let diff = said(&[&["diff", VARLEN, VARLEN], &from[..]].concat());
+    assert!(
+        diff.contains("most allocated when the range begins\n"),
+        "{diff}"
+    );
+    let at_start = |arguments: &[&str]| {
+        let answer = json_of(folder.path(), &[&["summary", VARLEN], arguments].concat());
+        answer["snapshots"][0]["devices"][0]["at_peak_allocated"]["at_start"].clone()
+    };
+    assert_eq!(at_start(&from), true);
+    assert_eq!(at_start(&[]), false);
 }
 
 #[test]
@@ -142,8 +205,34 @@ fn what_another_setting_reserves_is_foretold_as_it_was_measured() {
 }
 
 #[test]
+fn both_replays_have_the_same_keys_whatever_they_came_to() {
+    let folder = folder_with(&[FRAGMENTED, VARLEN]);
+    for file in [FRAGMENTED, VARLEN] {
+        let answer = json_of(folder.path(), &["whatif", file, "--expandable-segments"]);
+        let keys = |replay: &str| -> Vec<String> {
+            let replay = answer[replay].as_object().unwrap();
+            replay.keys().cloned().collect()
+        };
+        assert_eq!(keys("replayed"), keys("whatif"), "{file}");
+    }
+}
+
+#[test]
+fn where_frees_waited_for_another_stream_it_is_said_that_the_gpu_decides() {
+    let two_streams = "two_streams.default.pickle.gz";
+    let folder = folder_with(&["pairs/two_streams.default.pickle.gz", VARLEN]);
+    let said = |file| {
+        let text = transcript(folder.path(), &["snapshot", "whatif", file]);
+        text.contains("180 frees waited for another stream")
+    };
+    assert!(said(two_streams) && !said(VARLEN));
+    let of = |file| json_of(folder.path(), &["whatif", file])["waiting_frees"].clone();
+    assert_eq!((of(two_streams), of(VARLEN)), (180.into(), 0.into()));
+}
+
+#[test]
 fn settings_are_compared() {
-    let folder = folder_with(&[VARLEN, FRAGMENTED, RETAINED]);
+    let folder = folder_with(&[VARLEN, FRAGMENTED, RETAINED, "window-steady.pickle.gz"]);
     let said = |arguments: &[&str]| {
         transcript(
             folder.path(),
@@ -155,6 +244,16 @@ fn settings_are_compared() {
     insta::assert_snapshot!("whatif-avoided", said(&[RETAINED, "--expandable-segments"]));
     let worse = ["--max-split-size-mb", "64", "--limit", "3GiB"];
     insta::assert_snapshot!("whatif-worse", said(&[&[VARLEN], &worse[..]].concat()));
+    insta::assert_snapshot!("whatif-too-small", said(&[VARLEN, "--limit", "1KiB"]));
+    let late = ["window-steady.pickle.gz", "--limit"];
+    let late = |limit: &str| said(&[&late[..], &[limit]].concat());
+    insta::assert_snapshot!("whatif-too-small-late", late("1GiB") + &late("5GiB"));
+    let nowhere = said(&[VARLEN, "--limit", "1GiB"]);
+    assert!(
+        nowhere.contains("The program would not fit into 1.00 GiB with any of these settings."),
+        "{nowhere}"
+    );
+    assert!(!nowhere.contains("export"), "{nowhere}");
     let collection = said(&[VARLEN, "--garbage-collection-threshold", "0.8"]);
     assert!(collection.contains("warning: garbage_collection_threshold"));
 }
@@ -201,6 +300,60 @@ fn what_accumulates_is_found_and_a_steady_training_is_not_accused() {
 }
 
 #[test]
+fn several_files_have_a_part_each_and_a_list_in_json() {
+    let folder = folder_with(&[RETAINED, STEADY, FRAGMENTED]);
+    for (verb, first, second) in [("why", STEADY, FRAGMENTED), ("leaks", STEADY, RETAINED)] {
+        let alone = |name: &str| {
+            let output = nilo(folder.path(), &["snapshot", verb, name]);
+            (output.status.code(), output.stdout)
+        };
+        let both = nilo(folder.path(), &["snapshot", verb, first, second]);
+        assert_eq!(alone(first).0, Some(0));
+        assert_eq!(both.status.code(), Some(1), "one of them is enough");
+        let parts = [alone(first).1, b"\n".to_vec(), alone(second).1].concat();
+        assert_eq!(both.stdout, parts);
+        let list = json_of(folder.path(), &[verb, first, second]);
+        let one = json_of(folder.path(), &[verb, second]);
+        assert_eq!((list[0]["file"].as_str(), &list[1]), (Some(first), &one));
+    }
+}
+
+#[test]
+fn of_several_ranks_those_that_can_be_read_are_answered_for() {
+    let folder = folder_with(&[STEADY, FRAGMENTED]);
+    let packed = std::fs::read(folder.path().join(STEADY)).unwrap();
+    std::fs::write(folder.path().join("cut"), &packed[..packed.len() / 2]).unwrap();
+    std::fs::write(folder.path().join("empty"), b"").unwrap();
+    for (verb, answered) in [
+        ("summary", FRAGMENTED),
+        ("why", FRAGMENTED),
+        ("leaks", STEADY),
+    ] {
+        let files = ["snapshot", verb, "cut", answered, "empty"];
+        let output = nilo(folder.path(), &files);
+        assert_eq!(output.status.code(), Some(2), "{verb}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        for problem in ["error: cut: damaged gzip data", "error: empty is empty"] {
+            assert!(said.contains(problem), "{verb}: {said}");
+        }
+        let alone = nilo(folder.path(), &["snapshot", verb, answered]);
+        assert_eq!(output.stdout, alone.stdout, "{verb}");
+        let json = nilo(folder.path(), &[&files[..], &["--format", "json"]].concat());
+        let answer: Value = serde_json::from_slice(&json.stdout).unwrap();
+        let list = match verb {
+            "summary" => &answer["snapshots"],
+            _ => &answer,
+        };
+        assert_eq!(list.as_array().unwrap().len(), 1, "{verb}");
+        assert_eq!(list[0]["file"], answered);
+    }
+    let none = nilo(folder.path(), &["snapshot", "why", "cut", "empty"]);
+    assert_eq!((none.status.code(), none.stdout), (Some(2), Vec::new()));
+    let said = String::from_utf8(none.stderr).unwrap();
+    assert_eq!(said.matches("error: ").count(), 2, "{said}");
+}
+
+#[test]
 fn two_snapshots_are_compared_by_stack() {
     let folder = folder_with(&[STEADY, VARLEN]);
     let arguments = ["snapshot", "diff", STEADY, VARLEN, "--stacks", "3"];
@@ -218,17 +371,20 @@ fn two_snapshots_are_compared_by_stack() {
 #[test]
 fn the_peak_is_drawn() {
     let folder = folder_with(&[VARLEN]);
-    let flame = |arguments: &[&str]| {
+    let drawn = |arguments: &[&str]| {
         let output = nilo(
             folder.path(),
             &[&["snapshot", "flame", VARLEN], arguments].concat(),
         );
-        assert!(
-            output.status.success() && output.stderr.is_empty(),
-            "{output:?}"
-        );
-        String::from_utf8(output.stdout).unwrap()
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        match arguments[1] {
+            "-" => assert_eq!(said, ""),
+            name => assert_eq!(said, format!("nilo: wrote {name}\n")),
+        }
+        output.stdout
     };
+    let flame = |arguments: &[&str]| String::from_utf8(drawn(arguments)).unwrap();
     assert_eq!(flame(&["-o", "peak.svg"]), "");
     let svg = std::fs::read_to_string(folder.path().join("peak.svg")).unwrap();
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
@@ -250,6 +406,78 @@ fn the_peak_is_drawn() {
     flame(&["-o", "peak.json"]);
     let written = std::fs::read(folder.path().join("peak.json")).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&written).unwrap(), profile);
+    flame(&["-o", "peak.PNG"]);
+    let written = std::fs::read(folder.path().join("peak.PNG")).unwrap();
+    assert!(written.starts_with(b"\x89PNG"));
+    assert_eq!(drawn(&["-o", "-", "--format", "png"]), written);
+}
+
+#[test]
+fn a_picture_of_an_unknown_format_is_refused() {
+    let folder = folder_with(&[STEADY]);
+    for name in ["peak.gif", "peak"] {
+        let refused = nilo(folder.path(), &["snapshot", "flame", STEADY, "-o", name]);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        let expected = format!("error: cannot tell the format of {name}\nhint: ");
+        assert!(said.starts_with(&expected), "{said}");
+        assert!(said.contains(".svg, .png or .json"), "{said}");
+        assert!(!folder.path().join(name).exists());
+    }
+}
+
+#[test]
+fn a_snapshot_is_never_written_over_by_what_is_made_of_it() {
+    let folder = folder_with(&[STEADY]);
+    let root = folder.path();
+    std::os::unix::fs::symlink(STEADY, root.join("symlink")).unwrap();
+    std::fs::hard_link(root.join(STEADY), root.join("hard-link")).unwrap();
+    let before = std::fs::read(root.join(STEADY)).unwrap();
+    let here = format!("./{STEADY}");
+    for output in [STEADY, &here, "symlink", "hard-link"] {
+        for verb in [&["html"][..], &["flame", "--format", "svg"]] {
+            let arguments = [&["snapshot"], verb, &[STEADY, "-o", output]].concat();
+            let refused = nilo(root, &arguments);
+            let said = String::from_utf8(refused.stderr).unwrap();
+            assert_eq!(refused.status.code(), Some(2), "{said}");
+            let expected = format!("error: {STEADY} is both the input and the output\nhint: ");
+            assert!(said.starts_with(&expected), "{said}");
+        }
+    }
+    assert_eq!(std::fs::read(root.join(STEADY)).unwrap(), before);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named() {
+    let folder = folder_with(&[STEADY]);
+    for verb in [&["html"][..], &["flame", "--format", "svg"]] {
+        let arguments = [&["snapshot"], verb, &[STEADY, "-o", "/dev/full"]].concat();
+        let output = nilo(folder.path(), &arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.starts_with("error: cannot write /dev/full: No space left"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_decompresses_to_far_more_than_a_snapshot_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    // A zstd frame with a window of 128 KiB; each block of that size is one byte, repeated.
+    let mut bomb = b"\x28\xb5\x2f\xfd\x00\x38".to_vec();
+    bomb.extend(b"\x02\x00\x10]".repeat(2400));
+    std::fs::write(folder.path().join("bomb.zst"), &bomb).unwrap();
+    let refused = nilo(folder.path(), &["snapshot", "summary", "bomb.zst"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    let expected = format!(
+        "error: bomb.zst: {} bytes of zstd data decompress",
+        bomb.len()
+    );
+    assert!(said.starts_with(&expected), "{said}");
+    assert!(said.contains("\nhint: decompress it first"), "{said}");
 }
 
 /// `[]` under each key of a snapshot, as Python pickles it.
@@ -297,6 +525,15 @@ fn what_cannot_be_read_is_one_sentence_and_a_hint() {
         &["whatif", STEADY, "--garbage-collection-threshold", "1"],
         &["summary", STEADY, "--from", "soon"],
         &["flame", STEADY],
+        &["why", STEADY, "missing"],
+        &["html", "missing"],
+        &["html", "text"],
+        &["html", "cut"],
+        &["html", "hostile"],
+        &["html", "no-events"],
+        &["html", STEADY, "--from", "10"],
+        &["html", STEADY, "--device", "3"],
+        &["html", STEADY, "-o", "nowhere/page.html"],
         &[STEADY],
     ] {
         let text = transcript(folder.path(), &[&["snapshot"], arguments].concat());
@@ -308,6 +545,15 @@ fn what_cannot_be_read_is_one_sentence_and_a_hint() {
     }
     assert!(!folder.path().join("owned").exists());
     assert!(!folder.path().join("x.svg").exists());
+    let names = std::fs::read_dir(folder.path()).unwrap();
+    let mut pages = names.filter(|file| {
+        file.as_ref()
+            .unwrap()
+            .path()
+            .extension()
+            .is_some_and(|end| end == "html")
+    });
+    assert!(pages.next().is_none());
     insta::assert_snapshot!("snapshot-errors", said);
 }
 

@@ -106,11 +106,11 @@ pub(crate) struct OwnRecording {
     pub(crate) cpu_profile: bool,
 
     /// Name of the run
-    #[arg(long, help_heading = RECORDING, value_name = "NAME", value_parser = run_name)]
+    #[arg(long, help_heading = RECORDING, value_name = "NAME", value_parser = run_name())]
     pub(crate) name: Option<String>,
 
     /// Tag for the run; may be given several times
-    #[arg(long = "tag", help_heading = RECORDING, value_name = "KEY=VALUE", value_parser = tag)]
+    #[arg(long = "tag", help_heading = RECORDING, value_name = "KEY=VALUE", value_parser = tag())]
     pub(crate) tags: Vec<(String, String)>,
 
     /// Do not record a run

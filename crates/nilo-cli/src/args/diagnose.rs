@@ -9,14 +9,14 @@ use nilo_sample::units::{MIB, parse_bytes};
 
 use crate::complete_runs::run_names;
 
-use super::values::{mebibytes, percent};
+use super::values::{mebibytes, percent, recorded_text};
 use super::{LiveArgs, RUN_HELP, TextOrJson};
 use crate::folder::RunsDir;
 
 /// What only makes sense of something that runs.
 ///
 /// An option that `requires` the file conflicts with these and with a run, too: clap requires nothing that conflicts with what is given.
-const LIVE_ONLY: [&str; 4] = ["pid", "name_pattern", "devices", "duration"];
+const LIVE_ONLY: [&str; 5] = ["pid", "name_pattern", "devices", "duration", "record"];
 
 /// What to diagnose.
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub(crate) struct DiagnosisInput {
     #[command(flatten)]
     pub(crate) place: RunsDir,
 
-    #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP, conflicts_with_all = LIVE_ONLY)]
+    #[arg(value_name = "RUN", add = run_names(), value_parser = recorded_text(), help = RUN_HELP, conflicts_with_all = LIVE_ONLY)]
     pub(crate) run: Option<String>,
 
     /// Analyse this file instead of a run: CSV with a header, or output of psrecord, mprof or nvidia-smi
@@ -47,7 +47,8 @@ pub(crate) struct DiagnosisInput {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Prints a warning for each resource that is likely to run out within ten minutes (high risk) or two (critical), \
-or whose usage is above the threshold, and one line for every other.\n\n\
+or whose usage is above the threshold (high) or 95 % (critical), and one line for every other. \
+A time that is not likely yet is printed with its confidence and does not raise the risk.\n\n\
 The default is the last run. With --pid or --name it monitors running processes for three seconds, or for --duration. \
 With --monitor, or --devices alone, it monitors until Ctrl+C or for --duration, and prints a warning when one begins or gets worse and a line when it is over. \
 --monitor without a process monitors the host, the cgroup it is started in and the GPUs; --devices alone only those GPUs. \

@@ -26,7 +26,7 @@ pub(crate) struct LiveArgs {
     #[arg(long = "name", alias = "process-name", short, value_name = "PATTERN", id = "name_pattern", conflicts_with = "pid", help_heading = LIVE)]
     pub(crate) name_pattern: Option<String>,
 
-    /// GPUs by the driver's index, such as 0 1 [default: those that the processes use; all if no process is named]
+    /// GPU indices of the driver, such as 0 1 [default: those that the processes use; all without --pid or --name]
     #[arg(long, value_name = "GPU", num_args = 1.., value_delimiter = ',', value_parser = gpu_index, help_heading = LIVE)]
     pub(crate) devices: Vec<u32>,
 
@@ -38,7 +38,11 @@ pub(crate) struct LiveArgs {
     #[arg(long, short, env = "NILO_INTERVAL", value_name = "TIME", value_parser = interval, allow_hyphen_values = true, help_heading = LIVE)]
     pub(crate) interval: Option<u64>,
 
-    /// Do not record a run; without --pid or --name none is recorded anyway
+    /// Without --pid or --name, record the machine as a run: host memory and GPUs, for `nilo show` and `nilo plot`
+    #[arg(long, conflicts_with = "no_record", help_heading = LIVE)]
+    pub(crate) record: bool,
+
+    /// Do not record a run; without --pid, --name or --record none is recorded anyway
     #[arg(long, help_heading = LIVE)]
     pub(crate) no_record: bool,
 
@@ -50,7 +54,8 @@ pub(crate) struct LiveArgs {
 impl LiveArgs {
     /// Whether something that runs is meant, and not a recording.
     pub(crate) fn are_meant(&self) -> bool {
-        self.names_processes() || !self.devices.is_empty() || self.duration.is_some()
+        let is_timed = self.duration.is_some() || self.record;
+        self.names_processes() || !self.devices.is_empty() || is_timed
     }
 
     pub(crate) fn names_processes(&self) -> bool {
@@ -63,10 +68,11 @@ impl LiveArgs {
     after_help = "The report has the shape of the Python package's MemoryProfiler: `devices` holds each GPU's current_usage and statistics, \
 `summary` the totals, `host` the memory of the machine, and `processes` those chosen by --pid or --name. \
 Ctrl+C stops early; the report is still written.\n\n\
-It measures for 60 seconds, or for --duration. With --pid or --name it also records a run, as `nilo watch` does.\n\n\
+It measures for 60 seconds, or for --duration. With --pid or --name it also records a run, as `nilo watch` does; \
+with --record it records the machine.\n\n\
 Exit status: 0 measured, 2 error.\n\n\
 Examples:\n  nilo profile --duration 60 --output profile.json\n  nilo profile --devices 0 1 --duration 0\n  \
-nilo profile --pid 4711 --format json"
+nilo profile --pid 4711 --format json\n  nilo profile --record --duration 5m"
 )]
 pub(crate) struct ProfileArgs {
     #[command(flatten)]
@@ -88,7 +94,7 @@ pub(crate) struct ProfileArgs {
 #[command(
     after_help = "Combines `nilo oom --monitor`, `nilo leak` and `nilo profile`: memory use, warnings, leaks, and a profile at the end. \
 Memory use is shown in one line on a terminal, and as a new line every five seconds elsewhere. Leaks are reported after 30 seconds, or at the end of a shorter session of at least ten.\n\n\
-With --pid or --name it also records a run, as `nilo watch` does.\n\n\
+With --pid or --name it also records a run, as `nilo watch` does; with --record it records the machine.\n\n\
 Exit status: 0 no warning, 1 a warning or a leak, 2 error.\n\n\
 Examples:\n  nilo monitor --all\n  nilo monitor --all --duration 300 --output profile.json\n  \
 nilo monitor --oom --pid 4711 --format json"
@@ -198,6 +204,7 @@ mod tests {
             "nilo oom --name train",
             "nilo oom --process-name train",
             "nilo oom --pid 7,8",
+            "nilo oom --record",
         ] {
             assert!(live(words), "{words}");
         }
@@ -241,6 +248,8 @@ mod tests {
             "nilo profile --devices -1",
             "nilo profile --interval 0",
             "nilo monitor --all --oom",
+            "nilo monitor --record --no-record",
+            "nilo leak last --record",
         ] {
             assert!(parse(words).is_err(), "{words}");
         }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::complete_runs::run_names;
 
-use super::values::tag;
+use super::values::{recorded_text, tag};
 use super::{OutputFormat, RUN_HELP};
 use crate::folder::RunsDir;
 
@@ -14,7 +14,7 @@ pub(crate) struct RunsArgs {
     pub(crate) place: RunsDir,
 
     /// Only runs with this tag
-    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag())]
     pub(crate) tags: Vec<(String, String)>,
 
     /// Output format
@@ -27,7 +27,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(crate) place: RunsDir,
 
-    #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
+    #[arg(value_name = "RUN", add = run_names(), value_parser = recorded_text(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
 
     /// Output format
@@ -45,7 +45,7 @@ pub(crate) struct CompareArgs {
     pub(crate) place: RunsDir,
 
     /// Runs to compare; the first is the baseline
-    #[arg(value_name = "RUN", add = run_names(), num_args = 2.., required = true)]
+    #[arg(value_name = "RUN", add = run_names(), value_parser = recorded_text(), num_args = 2.., required = true)]
     pub(crate) runs: Vec<String>,
 
     /// Output format

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::values::number;
+use super::values::{number, recorded_text};
 use crate::complete_runs::run_names;
 
 use super::RUN_HELP;
@@ -22,7 +22,7 @@ pub(crate) struct PlotArgs {
     #[command(flatten)]
     pub(crate) place: RunsDir,
 
-    #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
+    #[arg(value_name = "RUN", add = run_names(), value_parser = recorded_text(), help = RUN_HELP)]
     pub(crate) runs: Vec<String>,
 
     /// File to write, .svg or .png; - is standard output [default: <run>.svg]
@@ -34,7 +34,7 @@ pub(crate) struct PlotArgs {
     pub(crate) format: Option<PlotFormat>,
 
     /// Draw this metric below the memory; may be given several times
-    #[arg(long = "metric", value_name = "NAME")]
+    #[arg(long = "metric", value_name = "NAME", value_parser = recorded_text())]
     pub(crate) metrics: Vec<String>,
 
     /// X axis: time since the start of the run, or training steps (of one run)
@@ -42,7 +42,7 @@ pub(crate) struct PlotArgs {
     pub(crate) x_axis: XAxisArg,
 
     /// Title [default: the run's name or command]
-    #[arg(long)]
+    #[arg(long, value_parser = recorded_text())]
     pub(crate) title: Option<String>,
 
     /// Width in pixels
@@ -101,7 +101,7 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) place: RunsDir,
 
-    #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
+    #[arg(value_name = "RUN", add = run_names(), value_parser = recorded_text(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
 
     /// Format [default: from the extension of --output, .csv, .json, .parquet or .pq; csv without one]

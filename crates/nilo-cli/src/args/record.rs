@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use nilo_recorder::Privacy;
 
 use super::OutputFormat;
-use super::values::{duration, interval, pid, run_name, tag};
+use super::values::{duration, interval, pid, recorded_text, run_name, tag};
 use crate::folder::RunsDir;
 
 /// The variable that stands in for `--alert-webhook`.
@@ -30,7 +30,7 @@ pub(crate) struct SamplingArgs {
     pub(crate) json: Option<PathBuf>,
 
     /// Tag for the run; may be given several times
-    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag())]
     pub(crate) tags: Vec<(String, String)>,
 
     /// Print no summary and show nothing while the job runs
@@ -114,7 +114,7 @@ pub(crate) struct RunArgs {
     pub(crate) sampling: SamplingArgs,
 
     /// Name of the run
-    #[arg(long, value_name = "NAME", value_parser = run_name)]
+    #[arg(long, value_name = "NAME", value_parser = run_name())]
     pub(crate) name: Option<String>,
 
     /// Wait until every process of the job has ended, daemons included
@@ -123,6 +123,10 @@ pub(crate) struct RunArgs {
     /// After that, INT, TERM, HUP or QUIT ends the wait: what still runs is left alone and listed in the summary, and nilo is terminated by that signal.
     #[arg(long)]
     pub(crate) wait_all: bool,
+
+    /// Disable the Python hooks, which record unhandled exceptions and PyTorch's GPU memory (also NILO_HOOKS=0)
+    #[arg(long)]
+    pub(crate) no_hooks: bool,
 
     #[command(flatten)]
     pub(crate) alerts: AlertArgs,
@@ -168,7 +172,7 @@ pub(crate) struct WatchArgs {
     pub(crate) duration: Option<u64>,
 
     /// Name of the recorded run
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = run_name())]
     pub(crate) run_name: Option<String>,
 
     #[command(flatten)]
@@ -179,7 +183,17 @@ pub(crate) struct WatchArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "With --gpu, each row has CPU, host memory and the GPU memory that the process holds, including its CUDA context. \
+Values that the driver does not report are shown as `-`.\n\n\
+Exit status: 0 listed, 2 error, such as --gpu without a GPU.\n\n\
+Examples:\n  nilo ps --python\n  nilo ps --gpu --all"
+)]
 pub(crate) struct PsArgs {
+    /// Processes that hold GPU memory, one row for each process and GPU
+    #[arg(long)]
+    pub(crate) gpu: bool,
+
     /// Only Python programs
     #[arg(long)]
     pub(crate) python: bool,
@@ -197,7 +211,7 @@ pub(crate) struct PsArgs {
 #[command(after_help = "Example, inside a job started by `nilo run`:\n  nilo mark \"epoch 3\"")]
 pub(crate) struct MarkArgs {
     /// Text of the mark
-    #[arg(value_name = "TEXT")]
+    #[arg(value_name = "TEXT", value_parser = recorded_text())]
     pub(crate) text: String,
 
     /// Folder of the run [default: the current run]

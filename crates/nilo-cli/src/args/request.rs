@@ -7,7 +7,7 @@ use clap::Args;
 use crate::complete_runs::run_names;
 
 use super::TextOrJson;
-use super::values::{number, planned_time, tag};
+use super::values::{number, planned_time, recorded_text, tag};
 use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
@@ -24,15 +24,15 @@ pub(crate) struct RequestArgs {
     pub(crate) place: RunsDir,
 
     /// Runs of the job, as for `nilo show` [default: the last, of this Slurm job if SLURM_JOB_ID is set]
-    #[arg(value_name = "RUN", add = run_names())]
+    #[arg(value_name = "RUN", add = run_names(), value_parser = recorded_text())]
     pub(crate) runs: Vec<String>,
 
     /// Also use all runs with this name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = recorded_text())]
     pub(crate) name: Option<String>,
 
     /// Also use all runs with this tag; may be given several times
-    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag())]
     pub(crate) tags: Vec<(String, String)>,
 
     /// Also use all other runs of the same job; with --mix, of any job

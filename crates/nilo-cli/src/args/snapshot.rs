@@ -10,23 +10,23 @@ use nilo_sample::units::{parse_bytes, parse_duration, to_secs};
 use super::TextOrJson;
 use super::values::{MAX_ID, number};
 
-/// The words of the allocator, in the help of the verb.
-const GLOSSARY: &str = "Words:\n  \
-segment     memory taken from the driver at once; given back only when all of it is free\n  \
-block       a piece of a segment: what one allocation gets\n  \
-reserved    the bytes of all segments, which is what nvidia-smi sees of the allocator\n  \
-allocated   the bytes of blocks that the program has\n  \
+/// The terms of the allocator, in the help of the verb.
+const GLOSSARY: &str = "Terms:\n  \
+segment     memory allocated from the driver in one piece; returned only when all of it is free\n  \
+block       a piece of a segment, used by one allocation\n  \
+reserved    the bytes of all segments; this is the part that nvidia-smi sees\n  \
+allocated   the bytes of blocks that the program holds\n  \
 active      allocated and pending\n  \
-requested   what the program asked for\n  \
-rounding    what its blocks have beyond that: 512 bytes, or what was not worth splitting off\n  \
-pending     given back by the program, but another stream may still use it (record_stream)\n  \
-releasable  free segments: torch.cuda.empty_cache() would give them back\n  \
-stranded    free, but in segments that a live block keeps: fragmentation\n  \
+requested   the sizes that the program asked for\n  \
+rounding    allocated but not requested: rounding to 512 bytes, or a rest too small to split off\n  \
+pending     freed by the program, but another stream may still use it (record_stream)\n  \
+releasable  free segments: torch.cuda.empty_cache() would return them\n  \
+stranded    free, but in segments that also hold live blocks: fragmentation\n  \
 requested + rounding + pending + releasable + stranded = reserved, to the byte.\n\n\
 Record a snapshot in the program:\n  torch.cuda.memory._record_memory_history()\n  torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")\n\
-Files may be compressed with gzip or zstd. A file is read without running anything that is in it.\n\n\
-Exit status: 0 it was answered, 1 `why` found a failed allocation or `leaks` something that accumulates, 2 an error.\n\n\
-Examples:\n  nilo snapshot summary rank*.pickle\n  nilo snapshot why oom.pickle\n  nilo snapshot whatif oom.pickle --expandable-segments";
+Files may be compressed with gzip or zstd. Nothing in a file is executed.\n\n\
+Exit status: 0 success, 1 `why` found a failed allocation or `leaks` something that accumulates, 2 an error.\n\n\
+Examples:\n  nilo snapshot summary rank*.pickle\n  nilo snapshot why oom.pickle\n  nilo snapshot whatif oom.pickle --expandable-segments\n  nilo snapshot html snapshot.pickle";
 
 #[derive(Debug, Args)]
 #[command(after_help = GLOSSARY)]
@@ -37,18 +37,20 @@ pub(crate) struct SnapshotArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotVerb {
-    /// Show the peaks of each GPU, what the reserved bytes were for, and which code held them
+    /// Show the peak memory of each GPU, what the reserved bytes were used for, and which code held them
     Summary(SnapshotSummaryArgs),
-    /// Explain failed allocations: what was asked, what was free, what kept it from being used, what would help
+    /// Explain failed allocations: requested size, free memory, what blocked it, possible fixes
     Why(SnapshotWhyArgs),
-    /// Replay the trace under other settings of the allocator: how much would have been reserved
+    /// Replay the trace with other allocator settings, and show how much would have been reserved
     Whatif(SnapshotWhatIfArgs),
     /// Find call stacks whose blocks only accumulate
     Leaks(SnapshotLeaksArgs),
     /// Compare the peaks of two snapshots by call stack
     Diff(SnapshotDiffArgs),
-    /// Draw the allocated bytes at their peak as a flame graph
+    /// Draw the peak of allocated memory as a flame graph
     Flame(SnapshotFlameArgs),
+    /// Write an HTML page: memory over time, the peak by call stack, segments, failed allocations
+    Html(SnapshotHtmlArgs),
 }
 
 /// The file of a snapshot, and which GPU of it.
@@ -65,7 +67,7 @@ pub(crate) struct SnapshotFile {
 /// Which GPU of a file.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct SnapshotGpu {
-    /// GPU [default: the one with most events]
+    /// GPU index [default: the one with the most events]
     #[arg(long, value_name = "N", value_parser = number::<usize, 0, MAX_ID>)]
     pub(crate) device: Option<usize>,
 }
@@ -73,11 +75,11 @@ pub(crate) struct SnapshotGpu {
 /// A part of the trace.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct TraceRangeArgs {
-    /// Begin here: seconds since the first event (1.5, 200ms), or the number of an event (1200ev)
+    /// Start of the range: seconds since the first event (1.5, 200ms), or an event number (1200ev)
     #[arg(long, value_name = "PLACE", value_parser = trace_bound)]
     from: Option<TraceBound>,
 
-    /// End here: as --from; this event is included
+    /// End of the range, like --from; this event is included
     #[arg(long, value_name = "PLACE", value_parser = trace_bound)]
     to: Option<TraceBound>,
 }
@@ -104,8 +106,8 @@ pub(crate) struct TraceAnswerArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Several files are the ranks of one job: a table comes first, the one that reserved most on top, then that one in detail.\n\
-`nilo snapshot --help` explains the words.\n\n\
+    after_help = "Several files are taken as the ranks of one job: a table of them comes first, sorted by reserved memory, then details of the largest.\n\
+`nilo snapshot --help` explains the terms.\n\n\
 Examples:\n  nilo snapshot summary snapshot.pickle\n  nilo snapshot summary rank*.pickle --format json\n  nilo snapshot summary snapshot.pickle --from 12.5 --to 14"
 )]
 pub(crate) struct SnapshotSummaryArgs {
@@ -123,15 +125,15 @@ pub(crate) struct SnapshotSummaryArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A segment is pinned by a block that lives in it; the call stacks of those blocks are named. Whether another setting would have \
-served the request is found by replaying the whole trace through a model of the allocator, within the limit that the failure shows.\n\n\
+    after_help = "A segment is pinned by the live blocks in it; the call stacks that allocated them are listed. To find out whether another setting would have \
+prevented the failure, the whole trace is replayed in a model of the allocator, with the limit inferred from the failure.\n\n\
 Exit status: 0 no allocation failed, 1 one did, 2 an error.\n\n\
-Example:\n  nilo snapshot why oom.pickle"
+Examples:\n  nilo snapshot why oom.pickle\n  nilo snapshot why rank*.pickle"
 )]
 pub(crate) struct SnapshotWhyArgs {
-    /// Snapshot of torch.cuda.memory._dump_snapshot, also compressed with gzip or zstd
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    /// Snapshots of torch.cuda.memory._dump_snapshot, also compressed with gzip or zstd; JSON of several is a list
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
 
     /// How many failed allocations to explain, the last ones
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::<usize, 1, MAX_ID>)]
@@ -147,9 +149,9 @@ pub(crate) struct SnapshotWhyArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without any setting, those that PyTorch's documentation recommends are compared, best first. What is not named stays as it was recorded. \
+    after_help = "Without options, the settings that PyTorch's documentation recommends are compared, best first. Settings that are not given stay as recorded. \
 The limit is taken from failed allocations in the trace, if there are any. A trace that begins after the first allocation is less certain: \
-what was alive then is laid out anew.\n\n\
+blocks that were alive then are re-placed in the replay.\n\n\
 Examples:\n  nilo snapshot whatif snapshot.pickle\n  nilo snapshot whatif snapshot.pickle --expandable-segments\n  \
 nilo snapshot whatif snapshot.pickle --max-split-size-mb 128 --limit 16GiB"
 )]
@@ -157,23 +159,23 @@ pub(crate) struct SnapshotWhatIfArgs {
     #[command(flatten)]
     pub(crate) input: SnapshotFile,
 
-    /// Segments that grow instead of many of fixed size
+    /// Use segments that grow instead of many of fixed size
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     expandable_segments: Option<bool>,
 
-    /// Do not split blocks of at least so many MiB; PyTorch takes more than 20
+    /// Do not split blocks of this many MiB or more (PyTorch requires more than 20)
     #[arg(long, value_name = "N", value_parser = number::<u64, 21, 1048576>)]
     max_split_size_mb: Option<u64>,
 
-    /// Round sizes up to so many divisions between powers of two: 1, 2, 4, 8, ...
+    /// Round sizes up to this many divisions between powers of two: 1, 2, 4, 8, ...
     #[arg(long, value_name = "N", value_parser = divisions)]
     roundup_power2_divisions: Option<u64>,
 
-    /// Give unused segments back above this part of the allowed memory; it takes a limit
+    /// Free unused segments above this fraction of the limit (requires a limit)
     #[arg(long, value_name = "X", value_parser = fraction)]
     garbage_collection_threshold: Option<f64>,
 
-    /// Memory that the process may reserve, such as 16GiB [default: what failed allocations show, otherwise none]
+    /// Memory limit of the process, such as 16GiB [default: inferred from failed allocations, otherwise none]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) limit: Option<u64>,
 
@@ -198,11 +200,15 @@ impl SnapshotWhatIfArgs {
     after_help = "A call stack accumulates if blocks that it allocated all along the trace are alive at its end, and the lowest level of allocated \
 memory rose. Weights, optimizer state and the last step's activations are alive as well, but were allocated at once.\n\n\
 Exit status: 0 nothing accumulates, 1 something does, 2 an error.\n\n\
-Examples:\n  nilo snapshot leaks snapshot.pickle\n  nilo snapshot leaks snapshot.pickle --from 10"
+Examples:\n  nilo snapshot leaks snapshot.pickle\n  nilo snapshot leaks rank*.pickle --from 10"
 )]
 pub(crate) struct SnapshotLeaksArgs {
+    /// Snapshots of torch.cuda.memory._dump_snapshot, also compressed with gzip or zstd; JSON of several is a list
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
     #[command(flatten)]
-    pub(crate) input: SnapshotFile,
+    pub(crate) gpu: SnapshotGpu,
 
     /// How many call stacks to name
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = number::<usize, 0, MAX_ID>)]
@@ -236,7 +242,7 @@ pub(crate) struct SnapshotDiffArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nilo snapshot flame snapshot.pickle -o peak.svg\n  nilo snapshot flame snapshot.pickle -o peak.json --format speedscope"
+    after_help = "Examples:\n  nilo snapshot flame snapshot.pickle -o peak.svg\n  nilo snapshot flame snapshot.pickle -o peak.json"
 )]
 pub(crate) struct SnapshotFlameArgs {
     #[command(flatten)]
@@ -246,7 +252,7 @@ pub(crate) struct SnapshotFlameArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
-    /// Format [default: speedscope for FILE.json, otherwise svg]
+    /// Format [default: from the extension of --output: .svg, .png, or .json for speedscope]
     #[arg(long, value_enum)]
     pub(crate) format: Option<FlameFormat>,
 
@@ -254,10 +260,34 @@ pub(crate) struct SnapshotFlameArgs {
     pub(crate) range: TraceRangeArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The page is a single self-contained file of a few megabytes, however many events there are; no peak is lost.\n\n\
+Examples:\n  nilo snapshot html snapshot.pickle\n  nilo snapshot html oom.pickle -o oom.html --from 12.5"
+)]
+pub(crate) struct SnapshotHtmlArgs {
+    /// Snapshot of torch.cuda.memory._dump_snapshot, also compressed with gzip or zstd
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// GPU index [default: all with events]
+    #[arg(long, value_name = "N", value_parser = number::<usize, 0, MAX_ID>)]
+    pub(crate) device: Option<usize>,
+
+    /// File to write; - is standard output [default: the name of the snapshot with .html, in this folder]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) range: TraceRangeArgs,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FlameFormat {
-    /// A picture
+    /// SVG with bytes and shares in tooltips
     Svg,
+    /// PNG image
+    Png,
     /// JSON for https://www.speedscope.app
     Speedscope,
 }

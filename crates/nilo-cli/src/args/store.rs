@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::complete_runs::run_names;
 
-use super::values::{age, number};
+use super::values::{age, number, recorded_text};
 use super::{RUN_HELP, TextOrJson};
 use crate::folder::RunsDir;
 
@@ -18,7 +18,7 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) place: RunsDir,
 
-    #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
+    #[arg(value_name = "RUN", add = run_names(), value_parser = recorded_text(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
 
     /// Check all runs in the folder
@@ -40,7 +40,7 @@ pub(crate) struct RmArgs {
     pub(crate) place: RunsDir,
 
     /// Runs, as for `nilo show`
-    #[arg(value_name = "RUN", add = run_names(), required = true)]
+    #[arg(value_name = "RUN", add = run_names(), value_parser = recorded_text(), required = true)]
     pub(crate) runs: Vec<String>,
 
     /// Also delete a run that is still being recorded

@@ -1,8 +1,16 @@
 //! Values as they are typed: intervals, durations, planned times, tags.
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use nilo_sample::printable::text_of_bytes;
 use nilo_sample::units::{NANOS_PER_SEC, parse_duration};
 
 pub(crate) use nilo_settings::parse_interval as interval;
+
+/// A text that is recorded or looked for in recordings. Bytes that are not UTF-8 are written as Python writes them (`\udcff`):
+/// a job whose name or mark comes from such a file name is recorded all the same.
+pub(crate) fn recorded_text() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().map(|given| text_of_bytes(given.as_encoded_bytes()).into_owned())
+}
 
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
     match parse_duration(text).map_err(|error| error.to_string())? {
@@ -97,20 +105,21 @@ pub(crate) fn mebibytes(text: &str) -> Result<f64, String> {
 }
 
 /// The name of a run: any text that does not mean another run.
-pub(crate) fn run_name(text: &str) -> Result<String, String> {
-    match nilo_runfile::find::refuse_name(text) {
+/// The name of a new run.
+pub(crate) fn run_name() -> impl TypedValueParser<Value = String> {
+    recorded_text().try_map(|name| match nilo_runfile::find::refuse_name(&name) {
         Some(why) => Err(why),
-        None => Ok(text.to_owned()),
-    }
+        None => Ok(name),
+    })
 }
 
-pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
+pub(crate) fn tag() -> impl TypedValueParser<Value = (String, String)> {
+    recorded_text().try_map(|text| match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
             Ok((key.trim().to_owned(), value.to_owned()))
         }
-        _ => Err("write it as KEY=VALUE (example: lr=3e-4)".to_owned()),
-    }
+        _ => Err("write it as KEY=VALUE (example: lr=3e-4)"),
+    })
 }
 
 #[cfg(test)]

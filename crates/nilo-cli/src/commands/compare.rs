@@ -16,6 +16,7 @@ use crate::folder::{existing_root, find_run, load};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::compared::write_compared;
+use crate::text::compared_gpus::write_compared_gpus;
 use crate::text::json::write_json;
 use crate::text::number::format_change;
 use crate::text::one_line::one_line;
@@ -60,6 +61,7 @@ pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure>
                     )?;
                 }
             }
+            write_compared_gpus(&mut out, screen, &comparison)?;
             write_compared(&mut out, screen, &comparison, args.all)?;
         }
     }
@@ -103,6 +105,13 @@ fn write_runs(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<(
     write_left_out(out, screen, &columns, &left_out)
 }
 
+const GPU_COLUMNS: [&str; 4] = [
+    "gpus",
+    "gpu_peak_job_bytes",
+    "gpu_peak_used_bytes",
+    "gpu_mean_utilization",
+];
+
 /// One row for each run; figures that the programs logged are further columns, such as `metric:loss:last`.
 fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()> {
     let kinds = [
@@ -123,10 +132,17 @@ fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()
         "mean_bytes",
         "cpu_secs",
     ];
+    // Columns of GPUs are there where a run was on one.
+    let has_gpus = comparison.runs.iter().any(|run| run.gpus.is_some());
+    let gpu_columns = match has_gpus {
+        true => &GPU_COLUMNS[..],
+        false => &[],
+    };
     let logged = figures
         .iter()
         .map(|(kind, figure)| format!("{kind}:{}:{}", figure.name, figure.figure));
-    let header = fixed.map(str::to_owned).into_iter().chain(logged);
+    let fixed = fixed.iter().chain(gpu_columns);
+    let header = fixed.map(|name| (*name).to_owned()).chain(logged);
     let mut csv = CsvRows::new(out, header)?;
     for (index, run) in comparison.runs.iter().enumerate() {
         csv.text(&run.run)?;
@@ -136,6 +152,13 @@ fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()
         csv.number_if_known(run.peak_bytes)?;
         csv.number_if_known(run.mean_bytes)?;
         csv.number_if_known(run.cpu_secs.map(|secs| format!("{secs:.3}")))?;
+        if has_gpus {
+            csv.number_if_known(run.gpus.map(|gpus| gpus.count))?;
+            csv.number_if_known(run.gpus.and_then(|gpus| gpus.peak_job_bytes))?;
+            csv.number_if_known(run.gpus.and_then(|gpus| gpus.peak_used_bytes))?;
+            let busy = run.gpus.and_then(|gpus| gpus.mean_utilization);
+            csv.number_if_known(busy.map(|share| format!("{share:.4}")))?;
+        }
         for (_, figure) in &figures {
             csv.number_if_known(figure.values[index])?;
         }

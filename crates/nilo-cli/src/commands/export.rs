@@ -13,7 +13,7 @@ use crate::args::{ExportArgs, ExportFormat};
 use crate::damaged_run::warn_of_damage;
 use crate::failure::{Failure, note};
 use crate::folder::{existing_root, find_run, load};
-use crate::output_file::{is_stdout, refuse_terminal, write_file};
+use crate::output_file::{is_stdout, refuse_overwriting, refuse_terminal, write_file};
 use crate::settings::Settings;
 
 pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -22,6 +22,10 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
         None => format_of(args.output.as_deref())?,
     };
     let folder = find_run(&existing_root(&args.place, settings)?, args.run.as_deref())?;
+    if let Some(output) = &args.output {
+        let files = folder.files();
+        refuse_overwriting(output, files.iter().map(|file| &**file), "-o")?;
+    }
     let (mut recording, ending) = load(&folder)?;
     warn_of_damage(&recording, &folder, settings);
     recording.description.ending = Some(ending);

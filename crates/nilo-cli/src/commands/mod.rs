@@ -16,6 +16,7 @@ pub(crate) mod plot;
 pub(crate) mod profile;
 pub(crate) mod prune;
 pub(crate) mod ps;
+pub(crate) mod ps_gpu;
 pub(crate) mod request;
 pub(crate) mod rm;
 pub(crate) mod run;

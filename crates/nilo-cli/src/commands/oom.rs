@@ -33,17 +33,20 @@ pub(crate) fn check_threshold(percent: f64) -> Result<(), Failure> {
 /// Says how everything stands; the status is 1 where there is something to warn of.
 pub(crate) fn answer(diagnosis: &Diagnosis, args: &OomArgs) -> Result<u8, Failure> {
     let risks = resource_risks(diagnosis, args.threshold);
+    let handled = diagnosis.handled_gpu_failures();
+    let status = oom_exit_status(&risks, handled.as_ref());
     let mut out = std::io::stdout().lock();
     let written = match args.format {
         TextOrJson::Json => {
-            let answer = OomAnswer::of(diagnosis, &risks, args.threshold);
+            let answer = OomAnswer::of(diagnosis, &risks, handled, args.threshold);
             write_json(&mut out, &answer)
         }
         TextOrJson::Text => write_diagnosis(
             &mut WrappingWriter::new(out, Screen::stdout()),
             diagnosis,
             &risks,
+            handled.as_ref(),
         ),
     };
-    verdict_status(oom_exit_status(&risks), written)
+    verdict_status(status, written)
 }

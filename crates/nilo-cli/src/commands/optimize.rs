@@ -16,8 +16,8 @@ use crate::commands::run::record;
 use crate::damaged_run::warn_of_damage;
 use crate::end_by_signal::end_by_signal;
 use crate::failure::Failure;
-use crate::folder::{existing_root, find_run, load, runs_root};
-use crate::output_file::{refuse_stdout, try_to_write, write_file};
+use crate::folder::{existing_root, find_run, load, load_recorded, runs_root};
+use crate::output_file::{refuse_overwriting, refuse_stdout, try_to_write, write_file};
 use crate::pasted_command::{command_for_run, command_in, quoted};
 use crate::screen::Screen;
 use crate::settings::Settings;
@@ -52,9 +52,16 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
     refuse_mixed_output(&args, settings)?;
     let config = args.config.as_deref().map(read_config).transpose()?;
     let report = args.report.as_deref().map(report_kind).transpose()?;
+    if let Some(report) = &args.report {
+        refuse_overwriting(report, args.config.as_deref(), "--report")?;
+    }
     if args.command.is_empty() {
         let root = existing_root(&args.place, settings)?;
         let folder = find_run(&root, args.run.as_deref())?;
+        if let Some(report) = &args.report {
+            let files = folder.files();
+            refuse_overwriting(report, files.iter().map(|file| &**file), "--report")?;
+        }
         let (recording, ending) = load(&folder)?;
         warn_of_damage(&recording, &folder, settings);
         let run = RecordedRun {
@@ -69,7 +76,7 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
     recorded.warnings.release();
     begin_output_line();
     // Whatever goes wrong here, the status is the command's.
-    let answered = recorded.folder.load().map_err(Failure::from);
+    let answered = load_recorded(&recorded.folder);
     let answered = answered.and_then(|recording| {
         let run = RecordedRun {
             recording,
@@ -118,6 +125,7 @@ fn run_args(args: &OptimizeArgs) -> RunArgs {
         },
         name: args.name.clone(),
         wait_all: false,
+        no_hooks: args.no_hooks,
         alerts: AlertArgs {
             on_alert: None,
             alert_webhook: webhook.filter(|url| !url.is_empty()),
@@ -142,7 +150,7 @@ fn answer(
     };
     let summary = summarize(&run.recording, &run.ending);
     if !is_answerable(&summary) {
-        let failure = Failure::new("nothing was measured in this run that advice could rest on");
+        let failure = Failure::new("not enough data in this run for recommendations");
         return Err(failure.hint("record one with `nilo run -- COMMAND`"));
     }
     let answer = OptimizeAnswer::of(&run.recording, &summary, mode, config);

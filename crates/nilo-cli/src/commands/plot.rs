@@ -7,19 +7,17 @@ use nilo_analysis::{LabelledRun, StepClock, add_resumed_metrics, metric_group, r
 use nilo_answer::picture::RunPicture;
 use nilo_plot::{ChartOptions, Theme, XAxisKind, compare_chart, memory_chart};
 use nilo_runfile::RunFolder;
-use nilo_sample::{Recording, TableSpec};
+use nilo_sample::{Recording, RunMode, TableSpec};
 
 use crate::args::{PlotArgs, PlotFormat, XAxisArg};
 use crate::damaged_run::warn_of_damaged_run;
 use crate::failure::{Failure, note};
 use crate::folder::{existing_root, find_by_id, find_run, load, load_where};
-use crate::output_file::{is_stdout, refuse_terminal, write_file};
+use crate::output_file::{is_stdout, refuse_overwriting, refuse_terminal, write_file};
+use crate::png::png;
 use crate::recording::program_name;
 use crate::settings::Settings;
 use crate::text::one_line::one_line;
-
-/// Pictures are drawn at twice the size, so that they stay sharp in print.
-const PNG_SCALE: f32 = 2.0;
 
 pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = existing_root(&args.place, settings)?;
@@ -28,6 +26,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         false => args.runs.iter().map(|run| Some(run.as_str())).collect(),
     };
     let mut runs: Vec<RunPicture> = Vec::new();
+    let mut run_files = Vec::new();
     let mut earlier_runs = 0;
     for run in asked {
         let folder = find_run(&root, run)?;
@@ -42,6 +41,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         if picture.is_damaged {
             warn_of_damaged_run(&folder, settings);
         }
+        run_files.extend(folder.files());
         runs.push(picture);
     }
     let RunPicture {
@@ -52,6 +52,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
     let output = args
         .output
         .unwrap_or_else(|| PathBuf::from(format!("{id}.{}", format.extension())));
+    refuse_overwriting(&output, run_files.iter().map(|file| &**file), "-o")?;
     let is_piped = is_stdout(&output);
     if is_piped && format == PlotFormat::Png {
         refuse_terminal("PNG")?;
@@ -82,14 +83,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         }
     };
     let bytes = match format {
-        PlotFormat::Png => {
-            if chart.has_undrawable_characters() {
-                note(
-                    "characters that the picture's font does not have are drawn as ?; SVG keeps them",
-                );
-            }
-            chart.to_png(PNG_SCALE)?
-        }
+        PlotFormat::Png => png(&chart)?,
         PlotFormat::Svg => chart.to_svg().into_bytes(),
     };
     if is_piped {
@@ -215,7 +209,10 @@ fn title(runs: &[RunPicture]) -> String {
         [only] => {
             let description = &only.recording.description;
             let name = description.name.clone();
-            name.unwrap_or_else(|| program_name(&description.command))
+            name.unwrap_or_else(|| match description.mode {
+                RunMode::Machine => format!("{}: host memory and GPUs", description.host),
+                _ => program_name(&description.command),
+            })
         }
         _ => labels(runs).join(", "),
     }

@@ -11,14 +11,15 @@ use nilo_sample::units::format_bytes;
 
 use crate::args::{PruneArgs, TextOrJson};
 use crate::failure::{Failure, warn};
-use crate::folder::existing_root;
+use crate::folder::{existing_root, folder_name, is_ours};
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
 
 pub(crate) fn run(args: PruneArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = existing_root(&args.place, settings)?;
     check_root(&root)?;
-    let runs = readable_runs(&root);
+    let mut runs = readable_runs(&root);
+    runs.retain(|(_, description)| is_ours(description));
     let oldest_kept = unix_nanos().saturating_sub(args.older_than.unwrap_or(0));
     let deletable = runs.len().saturating_sub(args.keep.unwrap_or(0));
     let (mut removed, mut failed) = (Vec::new(), false);
@@ -37,7 +38,7 @@ pub(crate) fn run(args: PruneArgs, settings: &Settings) -> Result<u8, Failure> {
             continue;
         }
         removed.push(RemovedRun {
-            run: description.id.to_string(),
+            run: folder_name(folder),
             path,
             freed_bytes,
         });

@@ -9,7 +9,8 @@ use nilo_sample::units::format_bytes;
 use nilo_source::{ProcessListing, Roots, list_processes};
 
 use crate::args::{OutputFormat, PsArgs};
-use crate::failure::Failure;
+use crate::commands::ps_gpu::{self, GpuLook};
+use crate::failure::{Failure, note};
 use crate::screen::Screen;
 use crate::text::json::write_sorted_json;
 use crate::text::table::{left, right, write_table};
@@ -21,20 +22,27 @@ const FEW: usize = 25;
 
 pub(crate) fn run(args: PsArgs) -> Result<u8, Failure> {
     let roots = Roots::default();
+    let mut gpus = args.gpu.then(GpuLook::open).transpose()?;
     let before = list_processes(&roots);
     std::thread::sleep(LOOK);
-    let mut rows: Vec<WatchableProcess> = list_processes(&roots)
-        .into_iter()
-        .filter(|process| wanted(process, &args))
-        .map(|process| row(process, &before))
-        .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.rss_bytes));
-    let hidden = if args.all {
-        0
-    } else {
-        rows.len().saturating_sub(FEW)
+    let listing = list_processes(&roots);
+    if let Some(gpus) = &mut gpus {
+        gpus.match_processes(&roots, &listing);
+    }
+    let holds = |process: &ProcessListing| {
+        let looked = gpus.as_ref();
+        looked.is_none_or(|gpus| gpus.of_process(process.id.pid).is_some())
     };
-    rows.truncate(rows.len() - hidden);
+    let rows = listing
+        .into_iter()
+        .filter(|process| wanted(process, &args) && holds(process))
+        .map(|process| row(process, &before));
+    let mut rows: Vec<WatchableProcess> = rows.collect();
+    if let Some(gpus) = &gpus {
+        return list_gpu_holders(gpus, rows, &args);
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.rss_bytes));
+    let hidden = truncate(&mut rows, args.all);
     let mut out = std::io::stdout().lock();
     match args.format {
         OutputFormat::Json => {
@@ -44,11 +52,80 @@ pub(crate) fn run(args: PsArgs) -> Result<u8, Failure> {
         OutputFormat::Text => {
             write_text(&mut out, &rows)?;
             if hidden > 0 {
-                crate::failure::note(&not_shown(hidden));
+                note(&not_shown(hidden));
             }
         }
     }
     Ok(0)
+}
+
+fn list_gpu_holders(
+    gpus: &GpuLook,
+    mut rows: Vec<WatchableProcess>,
+    args: &PsArgs,
+) -> Result<u8, Failure> {
+    for row in &mut rows {
+        row.gpus = gpus.of_process(row.pid).cloned();
+    }
+    let of_others = gpus.of_others(rows.len());
+    let out_of_sight = gpus.out_of_sight();
+    let mut answer = gpus.answer(rows, args.all, args.python);
+    let hidden = truncate(&mut answer.processes, args.all);
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        OutputFormat::Json => {
+            write_sorted_json(&mut out, &answer)?;
+        }
+        OutputFormat::Csv => ps_gpu::write_csv(&mut out, &answer)?,
+        OutputFormat::Text => {
+            ps_gpu::write_text(&mut out, &answer, beginning)?;
+            if hidden > 0 {
+                note(&not_shown(hidden));
+            }
+            if !args.all && !args.python {
+                if of_others > 0 {
+                    note(&others_not_shown(of_others));
+                }
+                if out_of_sight > 0 {
+                    note(&out_of_sight_not_shown(out_of_sight));
+                }
+            }
+        }
+    }
+    if args.format != OutputFormat::Json {
+        for text in &answer.notes {
+            note(text);
+        }
+    }
+    Ok(0)
+}
+
+/// Leaves the first ones unless all are wanted; gives how many were dropped.
+fn truncate(rows: &mut Vec<WatchableProcess>, all: bool) -> usize {
+    let hidden = if all {
+        0
+    } else {
+        rows.len().saturating_sub(FEW)
+    };
+    rows.truncate(rows.len() - hidden);
+    hidden
+}
+
+fn others_not_shown(count: usize) -> String {
+    match count {
+        1 => "1 process of another user is not shown; use --all to list it".to_owned(),
+        _ => format!("{count} processes of other users are not shown; use --all to list them"),
+    }
+}
+
+fn out_of_sight_not_shown(count: usize) -> String {
+    match count {
+        1 => "1 process outside this container (or already exited) is hidden; use --all to list it"
+            .to_owned(),
+        _ => format!(
+            "{count} processes outside this container (or already exited) are hidden; use --all to list them"
+        ),
+    }
 }
 
 fn not_shown(hidden: usize) -> String {
@@ -84,6 +161,7 @@ fn row(process: ProcessListing, before: &[ProcessListing]) -> WatchableProcess {
         command: process.info.command,
         cwd: process.info.cwd,
         python: process.is_python,
+        gpus: None,
     }
 }
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use nilo_analysis::assessment::depends_on_processes;
-use nilo_analysis::summarize;
+use nilo_analysis::{is_in_outline, summarize};
 use nilo_answer::request::RequestAnswer;
 use nilo_recorder::own_slurm_job;
 use nilo_request::slurm::{SlurmJob, compare_with_slurm, parse_sacct};
@@ -13,7 +12,7 @@ use nilo_request::{PlannedRun, RequestError, RunFacts, facts_of, fingerprint, re
 use nilo_runfile::RunFolder;
 use nilo_runfile::find::readable_runs;
 use nilo_sample::units::to_secs;
-use nilo_sample::{RunDescription, Subject, TableSpec};
+use nilo_sample::{RunDescription, RunMode, Subject, TableSpec};
 
 use crate::args::{RequestArgs, TextOrJson};
 use crate::damaged_run::warn_of_damage;
@@ -33,6 +32,7 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
     let jobs = args.sacct.as_deref().map(read_listing).transpose()?;
     let mut runs = Vec::new();
     for folder in named_runs(&args, &root)? {
+        refuse_machine(&folder)?;
         add_facts(&mut runs, &folder, settings)?;
     }
     let others = match args.all && args.mix {
@@ -71,9 +71,7 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
         None => Vec::new(),
     };
     if jobs.is_some() && accounts.is_empty() {
-        warn(
-            "none of the runs is a job of this listing: the numbers in their cgroups are not in it",
-        );
+        warn("none of these runs' job IDs appear in the sacct output");
     }
     let mut out = std::io::stdout().lock();
     match args.format {
@@ -122,6 +120,19 @@ fn named_runs(args: &RequestArgs, root: &Path) -> Result<Vec<RunFolder>, Failure
     Ok(folders)
 }
 
+/// A look at the machine has no job that could be asked for memory.
+fn refuse_machine(folder: &RunFolder) -> Result<(), Failure> {
+    let description = folder.describe()?;
+    match description.mode {
+        RunMode::Machine => Err(Failure::new(format!(
+            "{} is a recording of the machine, not of a job",
+            description.id
+        ))
+        .hint("name a run that was recorded with `nilo run` or `nilo watch`")),
+        _ => Ok(()),
+    }
+}
+
 /// The last run that was recorded in the Slurm job that we are in.
 fn last_of_own_slurm_job(root: &Path) -> Option<RunFolder> {
     let own = own_slurm_job()?;
@@ -141,26 +152,9 @@ fn add_facts(
     settings: &Settings,
 ) -> Result<(), Failure> {
     let needed = |spec: &TableSpec| {
-        matches!(
-            spec.subject,
-            Subject::Tree
-                | Subject::Cgroup { .. }
-                | Subject::Host
-                | Subject::Gpu { .. }
-                | Subject::TorchMemory { .. }
-        )
+        is_in_outline(&spec.subject) || matches!(spec.subject, Subject::TorchMemory { .. })
     };
-    let of_processes = |spec: &TableSpec| {
-        matches!(
-            spec.subject,
-            Subject::Process(_) | Subject::ProcessDetail(_)
-        )
-    };
-    let (mut recording, mut ending) = load_where(folder, &needed)?;
-    // Whether a limit of a process's own ended it only its processes tell.
-    if depends_on_processes(&recording) {
-        (recording, ending) = load_where(folder, &|spec| needed(spec) || of_processes(spec))?;
-    }
+    let (recording, ending) = load_where(folder, &needed)?;
     let facts = facts_of(&recording, ending.status, &summarize(&recording, &ending));
     if !runs.iter().any(|known| known.run == facts.run) {
         warn_of_damage(&recording, folder, settings);
@@ -173,7 +167,7 @@ fn add_facts(
 fn others(root: &Path, runs: &[RunFacts]) -> Vec<(RunFolder, RunDescription)> {
     let known = |id: &str| runs.iter().any(|run| run.run == id);
     let mut all = readable_runs(root);
-    all.retain(|(_, run)| !known(run.id.as_str()));
+    all.retain(|(_, run)| !known(run.id.as_str()) && run.mode != RunMode::Machine);
     all
 }
 

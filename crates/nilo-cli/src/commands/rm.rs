@@ -3,7 +3,6 @@
 //! Only a folder that is a run is deleted, and only itself: a link to one is refused, and links inside of it are removed, not followed.
 
 use std::io::Write;
-use std::path::Path;
 
 use nilo_answer::removed::{RemovedAnswer, RemovedRun};
 use nilo_recorder::recorder_is_alive;
@@ -12,7 +11,7 @@ use nilo_sample::units::format_bytes;
 
 use crate::args::{RmArgs, TextOrJson};
 use crate::failure::{Failure, warn};
-use crate::folder::{existing_root, find_only_run};
+use crate::folder::{existing_root, find_only_run, folder_name, is_ours};
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
 
@@ -33,7 +32,7 @@ pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
         let freed_bytes = folder.size_bytes();
         match std::fs::remove_dir_all(folder.path()) {
             Ok(()) => removed.push(RemovedRun {
-                run: id_of(folder.path()),
+                run: folder_name(folder),
                 path,
                 freed_bytes,
             }),
@@ -58,7 +57,7 @@ pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
     Ok(if failed { 2 } else { 0 })
 }
 
-/// Whether a folder may be deleted. Another program may have a `run.json`, too: it must be one of ours.
+/// Whether a folder may be deleted.
 fn check(folder: &RunFolder, force: bool) -> Result<(), Failure> {
     let path = folder.path();
     if std::fs::symlink_metadata(path)?.file_type().is_symlink() {
@@ -68,7 +67,7 @@ fn check(folder: &RunFolder, force: bool) -> Result<(), Failure> {
         );
     }
     let description = folder.describe()?;
-    if !description.schema.starts_with("nilo.run/") {
+    if !is_ours(&description) {
         return Err(Failure::new(format!("not a run: {}", path.display()))
             .hint("its `run.json` is not nilo's; delete it with `rm -r`"));
     }
@@ -87,9 +86,4 @@ fn without_slash(asked: &str) -> &str {
         "" => asked,
         path => path,
     }
-}
-
-fn id_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    name.to_string_lossy().into_owned()
 }

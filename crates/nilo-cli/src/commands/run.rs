@@ -14,12 +14,10 @@ use crate::failure::{self, Failure};
 use crate::recording::{
     check_writable, create_folder, describe, explain, interval, open_log, program_name, report,
 };
-use crate::settings::{Settings, decide_privacy};
+use crate::settings::{DEFAULT_INTERVAL_NANOS, Settings, decide_privacy};
 use crate::text::deferred_warnings::DeferredWarnings;
 use crate::text::live_line::LiveLine;
 use crate::text::pager::wait_for_pager;
-
-const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 
 /// A command that was recorded and has ended.
 #[derive(Debug)]
@@ -69,6 +67,7 @@ pub(crate) fn record(args: RunArgs, settings: &Settings) -> Result<RecordedComma
     let quiet = sampling.quiet || settings.is_quiet();
     decide_privacy(settings, sampling.privacy());
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
+    let hooks = !args.no_hooks && settings.wants_hooks()?;
     let log = open_log(sampling.memory_log.as_deref())?;
     check_writable(sampling.json.as_deref(), "summary")?;
     let deferred = DeferredWarnings::for_command();
@@ -96,6 +95,7 @@ pub(crate) fn record(args: RunArgs, settings: &Settings) -> Result<RecordedComma
             interval_nanos,
             wait_for_all: args.wait_all,
             alerts,
+            hooks,
         },
         &mut live,
     );

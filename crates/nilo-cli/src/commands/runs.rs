@@ -158,7 +158,11 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Resu
         |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
     let rows = listed.iter().map(|listed| {
         let figures = &listed.figures;
-        let command: String = figures.command.join(" ").chars().take(120).collect();
+        let command: String = match figures.command.is_empty() {
+            // A look at the machine.
+            true => "-".to_owned(),
+            false => figures.command.join(" ").chars().take(120).collect(),
+        };
         let mut row = vec![
             match figures.parent {
                 Some(_) => format!("  {}", figures.run),

@@ -2,11 +2,13 @@
 
 use std::io::Write;
 
+use nilo_analysis::host_memory::host_used;
 use nilo_analysis::{Summary, summarize};
 use nilo_export::CsvRows;
 use nilo_runfile::RunFolder;
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_duration};
+use nilo_sample::{Recording, RunMode, Subject};
 
 use crate::args::{OutputFormat, ShowArgs};
 use crate::failure::{Failure, note, warn};
@@ -25,6 +27,10 @@ use crate::wrap::WrappingWriter;
 
 /// A mark is a label: longer ones are whole in JSON.
 const MARK_CHARS: usize = 200;
+/// The curve of memory over time, where the terminal is wide enough.
+const CURVE_CHARS: usize = 50;
+/// Before that curve.
+const INDENT: &str = "  ";
 
 pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
     let folder = find_run(&existing_root(&args.place, settings)?, args.run.as_deref())?;
@@ -49,7 +55,10 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             let mut out = WrappingWriter::new(out, screen);
             let title = summary.name.as_deref().unwrap_or(&summary.run);
             writeln!(out, "{}", one_line(title, NAME_CHARS))?;
-            let command: String = summary.command.join(" ").chars().take(200).collect();
+            let command: String = match summary.mode {
+                RunMode::Machine => "host memory and GPUs of the machine".to_owned(),
+                _ => summary.command.join(" ").chars().take(200).collect(),
+            };
             writeln!(out, "{}", printable(&command))?;
             writeln!(
                 out,
@@ -68,16 +77,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 &still_alive(&recording, &summary.left_running),
                 &command,
             )?;
-            if let Some(tree) = recording.table(&nilo_sample::Subject::Tree)
-                && let Some(level) = tree.series("memory_bytes")
-            {
-                let values: Vec<f64> = level.present().map(|(_, value)| value).collect();
-                let curve = nilo_plot::sparkline(&values, screen.at_most(50));
-                if let Some((_, most)) = level.max() {
-                    writeln!(out, "Memory over time, 0 to {}:", format_bytes(most))?;
-                    writeln!(out, "  {curve}")?;
-                }
-            }
+            write_curve(&mut out, screen, &recording)?;
             write_runs_inside(&mut out, screen, &folder)?;
             write_attachments(&mut out, screen, &summary, most, &command)?;
             for mark in summary.marks.iter().take(20) {
@@ -87,6 +87,29 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
         }
     }
     Ok(0)
+}
+
+/// Memory over time in one line: of the tree, or of the host where there is no job.
+fn write_curve(out: &mut dyn Write, screen: Screen, recording: &Recording) -> std::io::Result<()> {
+    let (what, values): (&str, Vec<f64>) = match recording.description.mode {
+        RunMode::Machine => {
+            let used = host_used(recording).into_iter();
+            ("Host memory", used.map(|(_, bytes)| bytes).collect())
+        }
+        _ => {
+            let tree = recording.table(&Subject::Tree);
+            let level = tree.and_then(|tree| tree.series("memory_bytes"));
+            let present = level.into_iter().flat_map(|level| level.present());
+            ("Memory", present.map(|(_, bytes)| bytes).collect())
+        }
+    };
+    let Some(most) = values.iter().copied().reduce(f64::max) else {
+        return Ok(());
+    };
+    let points = screen.at_most(CURVE_CHARS + INDENT.len()) - INDENT.len();
+    let curve = nilo_plot::sparkline(&values, points);
+    writeln!(out, "{what} over time, 0 to {}:", format_bytes(most))?;
+    writeln!(out, "{INDENT}{curve}")
 }
 
 /// The runs of a job that has several; a single one is shown as the job itself.

@@ -78,7 +78,8 @@ fn open(path: &Path) -> Result<SettingsFile, Failure> {
     let refuse = |why: String| Failure::new(format!("cannot approve {}: {why}", path.display()));
     match read_found(path) {
         Ok(Some(file)) => Ok(file),
-        Ok(None) => Err(refuse("there is no such file".to_owned())),
+        Ok(None) => Err(refuse("there is no such file".to_owned())
+            .hint("name a nilo.toml, or the folder that it is in")),
         Err(refusal) => Err(refuse(refusal.to_string())),
     }
 }

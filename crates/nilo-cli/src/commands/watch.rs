@@ -19,13 +19,14 @@ use crate::target_match::{ALL_TOGETHER, match_name};
 use crate::text::deferred_warnings::DeferredWarnings;
 use crate::text::live_line::LiveLine;
 
-const DEFAULT_INTERVAL_NANOS: u64 = 1_000_000_000;
+/// A job that was started without nilo is looked at less often.
+const WATCH_INTERVAL_NANOS: u64 = 1_000_000_000;
 
 pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
     let sampling = &args.sampling;
     let quiet = sampling.quiet || settings.is_quiet();
     decide_privacy(settings, sampling.privacy());
-    let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
+    let interval_nanos = interval(sampling, settings, WATCH_INTERVAL_NANOS)?;
     let deferred = DeferredWarnings::default();
     let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet, &deferred)?;
     let roots = Roots::default();

@@ -2,7 +2,7 @@
 
 mod file;
 
-use nilo_analysis::assessment::{depends_on_processes, ran_out};
+use nilo_analysis::assessment::ran_out;
 use nilo_analysis::tracking::ResourceTracker;
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource};
 use nilo_answer::resource_filter::ResourceFilter;
@@ -27,18 +27,8 @@ fn of_run(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Fai
         &existing_root(&judged.place, settings)?,
         judged.run.as_deref(),
     )?;
-    let needed = |spec: &TableSpec| {
-        !matches!(
-            spec.subject,
-            Subject::ProcessDetail(_) | Subject::Recorder | Subject::Unknown
-        )
-    };
-    let (mut recording, mut ending) = load_where(&folder, &needed)?;
-    // Of a limit of a process's own the details tell how near it came, here as in `nilo show`.
-    if depends_on_processes(&recording) {
-        let details = |spec: &TableSpec| matches!(spec.subject, Subject::ProcessDetail(_));
-        (recording, ending) = load_where(&folder, &|spec| needed(spec) || details(spec))?;
-    }
+    let needed = |spec: &TableSpec| !matches!(spec.subject, Subject::Recorder | Subject::Unknown);
+    let (recording, ending) = load_where(&folder, &needed)?;
     warn_of_damage(&recording, &folder, settings);
     let (mut tracker, changes) =
         ResourceTracker::over_with_limit(&recording, Some(&ending), judged.limit);

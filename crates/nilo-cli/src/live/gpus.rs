@@ -18,7 +18,7 @@ pub(crate) fn check_devices(wanted: &[u32]) -> Result<(), Failure> {
         return Ok(());
     }
     let gpus = known_gpus(LONGEST_OPENING).map_err(|reason| {
-        Failure::new(reason).hint("without --devices, `nilo monitor` and `nilo oom --monitor` watch the host and the cgroup")
+        Failure::new(reason).hint("leave out --devices to measure everything but GPUs")
     })?;
     let is_known = |index: &u32| gpus.iter().any(|gpu| gpu.index == *index);
     let Some(missing) = wanted.iter().find(|index| !is_known(index)) else {
@@ -37,8 +37,17 @@ pub(crate) fn why_no_gpus() -> Option<String> {
     known_gpus(LAST_WAIT).err()
 }
 
+/// The GPUs with their first reading, or a sentence where there are none.
+pub(crate) fn read_gpus() -> Result<GpuView, String> {
+    opened(LONGEST_OPENING)
+}
+
 fn known_gpus(longest: Duration) -> Result<Arc<[GpuDevice]>, String> {
-    let none = || "no NVIDIA GPU found".to_owned();
+    opened(longest).map(|view| view.devices)
+}
+
+fn opened(longest: Duration) -> Result<GpuView, String> {
+    let none = || "no NVIDIA or AMD GPU found".to_owned();
     let reader = GpuReader::of_this_process().ok_or_else(none)?;
     let mut view = GpuView::default();
     reader.look(&mut view);
@@ -46,10 +55,10 @@ fn known_gpus(longest: Duration) -> Result<Arc<[GpuDevice]>, String> {
         reader.wait(longest);
         reader.look(&mut view);
     }
-    match view.stage {
+    match &view.stage {
         GpuStage::Open if view.devices.is_empty() => Err(none()),
-        GpuStage::Open => Ok(view.devices),
-        GpuStage::Opening => Err("the NVIDIA driver is not responding".to_owned()),
+        GpuStage::Open => Ok(view),
+        GpuStage::Opening => Err("the GPU driver is not responding".to_owned()),
         GpuStage::Absent(reason) => Err(reason.to_string()),
     }
 }

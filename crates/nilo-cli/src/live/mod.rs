@@ -11,6 +11,7 @@ mod reporter;
 mod session;
 mod target;
 
+pub(crate) use gpus::read_gpus;
 pub(crate) use monitor::{LeakThreshold, MonitorSettings};
 pub(crate) use reporter::{LevelDisplay, Reporter, write_end};
 pub(crate) use session::{Session, WatchedSession};

@@ -12,7 +12,8 @@ use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskCh
 use nilo_answer::oom::ResourceRisk;
 use nilo_answer::resource_filter::ResourceFilter;
 use nilo_follow::{
-    Engine, FollowSettings, LeakSearch, Observation, Subscriber, Wake, WarningChange, Warnings,
+    Engine, FIRST_LEAK_SEARCH, FollowSettings, LeakSearch, Observation, Subscriber, Wake,
+    WarningChange, Warnings,
 };
 use nilo_runfile::RunFolder;
 use nilo_sample::{Alert, AlertKind};
@@ -21,8 +22,6 @@ use super::Reporter;
 
 /// Looks come this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The first time just after the leak finder has seen enough.
-const FIRST_LEAKS: Duration = Duration::from_secs(11);
 
 /// What to look for, and how to say it.
 pub(crate) struct MonitorSettings {
@@ -94,7 +93,7 @@ impl LiveMonitor {
             FollowSettings {
                 rules: self.rules,
                 leaks: LeakSearch {
-                    after: FIRST_LEAKS,
+                    after: FIRST_LEAK_SEARCH,
                     least_bytes: self.plan.leaks.and_then(|leaks| leaks.least_bytes),
                     // Whoever watches for leaks wants to hear of growth that may be loading, too.
                     while_loading: true,

@@ -12,7 +12,8 @@ use nilo_answer::monitor::MonitorEnd;
 use nilo_answer::profile::{Measurement, ProfileAnswer};
 use nilo_follow::Wake;
 use nilo_recorder::{
-    LiveReading, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
+    LiveReading, Observer, WatchEnd, WatchOutcome, WatchSettings, after_the_fact, describe_run,
+    watch_processes,
 };
 use nilo_runfile::{RunFolder, unix_nanos};
 use nilo_sample::units::to_secs;
@@ -24,11 +25,9 @@ use super::monitor::{LiveMonitor, MonitorSettings};
 use super::target::WatchTarget;
 use crate::args::LiveArgs;
 use crate::failure::{Failure, note, warn};
-use crate::folder::{RunsDir, load};
+use crate::folder::{RunsDir, load_recorded};
 use crate::recording::{create_folder, explain};
-use crate::settings::Settings;
-
-const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
+use crate::settings::{DEFAULT_INTERVAL_NANOS, Settings};
 
 /// What a live verb asks for.
 pub(crate) struct Session<'a> {
@@ -62,18 +61,13 @@ impl Session<'_> {
         let interval_nanos = interval_nanos.unwrap_or(DEFAULT_INTERVAL_NANOS);
         let quiet = self.args.quiet || self.settings.is_quiet();
         let target = self.target;
-        let is_kept = self.is_kept && !self.args.no_record && !target.is_machine();
-        let mode = if target.is_machine() {
-            RunMode::Machine
-        } else {
-            RunMode::Watch
+        let is_worth_it = self.is_kept && !self.args.no_record && !target.is_machine();
+        let is_kept = self.args.record || is_worth_it;
+        let (mode, slug) = match target.is_machine() {
+            true => (RunMode::Machine, "machine"),
+            false => (RunMode::Watch, target.name.as_str()),
         };
-        let mut description = describe_run(
-            mode,
-            target.commands.clone(),
-            &target.name,
-            Default::default(),
-        );
+        let mut description = describe_run(mode, target.commands.clone(), slug, Default::default());
         description.interval_nanos = interval_nanos;
         let shelf = match is_kept {
             true => RecordingFolder::kept(self.place, self.settings, &mut description)?,
@@ -121,7 +115,7 @@ impl Session<'_> {
             },
             &mut onlooker,
         );
-        let live = onlooker.live;
+        let live = std::mem::take(&mut onlooker.live);
         drop(onlooker);
         let Ok(monitor) = thread.join() else {
             return Err(Failure::new("monitoring failed"));
@@ -137,7 +131,7 @@ impl Session<'_> {
             looks: ReadCounts {
                 processes: live.ticks,
                 host: live.host_readings,
-                gpus: live.gpu_readings,
+                gpus: live.gpu_readings.into_iter().collect(),
             },
             interval_nanos,
             shelf,
@@ -171,7 +165,9 @@ impl WatchedSession {
     }
 
     pub(crate) fn load(&self) -> Result<(Recording, Ending), Failure> {
-        load(&self.shelf.folder)
+        let recording = load_recorded(&self.shelf.folder)?;
+        let ending = after_the_fact(&recording);
+        Ok((recording, ending))
     }
 
     /// What was seen, as `nilo oom` and `nilo leak` judge it.
@@ -210,7 +206,7 @@ impl WatchedSession {
             timestamp: local_time(),
             duration_nanos: self.end_nanos(),
             interval_nanos: self.interval_nanos,
-            looks: self.looks,
+            looks: self.looks.clone(),
             run: self.run_path(),
         };
         Ok(ProfileAnswer::of(
@@ -322,7 +318,7 @@ impl Observer for TickObserver {
         if self.live.ticks == 0 {
             self.wakes.send(Wake::Look).ok();
         }
-        self.live = *live;
+        self.live.clone_from(live);
     }
 
     fn on_notice(&mut self, text: &str) {

@@ -1,6 +1,7 @@
 //! Files that are written beside the run's own, opened before the job begins.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use nilo_export::CsvLog;
@@ -31,8 +32,16 @@ pub(crate) fn check_writable(json: Option<&Path>, what: &str) -> Result<(), Fail
         _ => "name a file; --format json prints it to standard output",
     };
     refuse_stdout(path, what, hint)?;
-    let open = File::options().create(true).append(true).open(path);
-    open.map(drop).map_err(|error| {
+    // Nothing is left of a file that was not there; what is there, a link too, is opened as it is.
+    let tried = match File::create_new(path) {
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let mut options = File::options();
+            options.create(true).append(true).open(path).map(drop)
+        }
+        Err(error) => Err(error),
+    };
+    tried.map_err(|error| {
         Failure::new(format!(
             "cannot write the {what} {}: {error}",
             path.display()

@@ -6,7 +6,8 @@ use nilo_analysis::summarize;
 use nilo_runfile::RunFolder;
 use nilo_sample::Ending;
 
-use crate::failure::{self, Failure};
+use crate::failure;
+use crate::folder::{is_deleted, load_recorded};
 use crate::pasted_command::command_for_run;
 use crate::screen::Screen;
 use crate::settings::Settings;
@@ -28,16 +29,16 @@ pub(crate) fn report(
     settings: &Settings,
     before_text: impl FnOnce() -> bool,
 ) {
-    if quiet && json.is_none() {
+    if quiet && json.is_none() && !is_deleted(folder) {
         before_text();
         return;
     }
-    let mut recording = match folder.load() {
+    let mut recording = match load_recorded(folder) {
         Ok(recording) => recording,
-        Err(error) => {
+        Err(failure) => {
             if before_text() {
                 begin_line();
-                Failure::from(error).report();
+                failure.report();
             }
             return;
         }

@@ -64,7 +64,8 @@ pub(crate) fn saving_in_words(said: &Recommendation) -> String {
     // Less than one in a hundred is said in bytes alone.
     let told = saving.ratio.filter(|ratio| *ratio >= 0.01);
     let ratio = told.map(|ratio| format!("{:.0} %", 100.0 * ratio));
-    match (saving.bytes.map(format_bytes), ratio) {
+    let bytes = saving.bytes.map(|bytes| format_bytes(bytes as f64));
+    match (bytes, ratio) {
         (Some(bytes), Some(ratio)) => format!("saves about {bytes} of {of}, {ratio} of it"),
         (Some(bytes), None) => format!("saves about {bytes} of {of}"),
         (None, Some(ratio)) => format!("saves about {ratio} of {of}"),
@@ -161,11 +162,11 @@ mod tests {
         };
         let (gpu, host) = (SavedResource::GpuMemory, SavedResource::HostMemory);
         assert_eq!(
-            said(gpu, Some(2048.0), Some(0.25)),
+            said(gpu, Some(2048), Some(0.25)),
             "saves about 2.00 KiB of GPU memory, 25 % of it"
         );
         assert_eq!(
-            said(host, Some(2048.0), Some(0.001)),
+            said(host, Some(2048), Some(0.001)),
             "saves about 2.00 KiB of memory"
         );
         assert_eq!(

@@ -11,7 +11,7 @@ const TYPE_CHARS: usize = 60;
 /// `torch.OutOfMemoryError: CUDA out of memory. Tried to allocate ... (train.py:12 in step, raised at functional.py:2551)`
 pub(crate) fn exception_in_words(exception: &UnhandledException) -> String {
     let kind = one_line(&exception.type_name, TYPE_CHARS);
-    let message = one_line(&exception.message, MESSAGE_CHARS);
+    let message = one_line(&exception.short_message(), MESSAGE_CHARS);
     let mut text = match message.is_empty() {
         true => kind,
         false => format!("{kind}: {message}"),

@@ -92,8 +92,8 @@ fn name(verdict: &ResourceVerdict) -> String {
 /// How long it was looked at; of a part that was not known from the beginning on, since when it is.
 fn time_in_words(verdict: &ResourceVerdict) -> String {
     match verdict.job_part_secs() {
-        Some(0.0) => "it is known of the last sample only".to_owned(),
-        Some(secs) => format!("it is known for {} only", duration_in_words(secs)),
+        Some(0.0) => "available for the last sample only".to_owned(),
+        Some(secs) => format!("available for {} only", duration_in_words(secs)),
         None => samples_in_words(verdict),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Result, Write};
 
+use nilo_analysis::HandledGpuFailures;
 use nilo_analysis::assessment::{RanOut, RanOutKind, is_leak, prediction_in_words};
 use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
@@ -24,8 +25,13 @@ pub(crate) fn write_diagnosis(
     out: &mut dyn Write,
     diagnosis: &Diagnosis,
     risks: &[ResourceRisk],
+    handled: Option<&HandledGpuFailures>,
 ) -> Result<()> {
     writeln!(out, "{}", heading(diagnosis))?;
+    if let Some(handled) = handled {
+        writeln!(out)?;
+        write_handled_failures(out, handled)?;
+    }
     for risk in risks.iter().filter(|risk| risk.is_warning()) {
         writeln!(out)?;
         write_warning(out, risk)?;
@@ -45,7 +51,7 @@ pub(crate) fn write_diagnosis(
         writeln!(out)?;
         writeln!(
             out,
-            "Predictions are made from the recording, whether or not anybody was alerted; `nilo show` lists the alerts."
+            "Predictions are computed from the recording, whether or not an alert was sent; `nilo show` lists the alerts."
         )?;
     }
     let unlimited = |risk: &ResourceRisk| risk.assessment.used_percent.is_none();
@@ -57,6 +63,20 @@ pub(crate) fn write_diagnosis(
         )?;
     }
     Ok(())
+}
+
+/// The block of allocations that failed while the program went on.
+fn write_handled_failures(out: &mut dyn Write, handled: &HandledGpuFailures) -> Result<()> {
+    let label = Screen::stdout().paint(Severity::Warning.as_str(), WARNING);
+    let what = one_line(&handled.to_string(), REASON_CHARS);
+    writeln!(out, "{label} {what}")?;
+    for advice in handled.cause.iter().flat_map(|cause| &cause.advice) {
+        writeln!(out, "   Recommendation: {advice}")?;
+    }
+    match &handled.cause {
+        Some(cause) => writeln!(out, "   Reason: {}", one_line(&cause.text, REASON_CHARS)),
+        None => Ok(()),
+    }
 }
 
 /// What was judged, and at which moment.
@@ -89,7 +109,7 @@ fn judged_moment(diagnosis: &Diagnosis) -> String {
     match diagnosis.memory_until_nanos() {
         Some(nanos) => {
             let until = duration_in_words(to_secs(nanos));
-            format!("memory was recorded for {until} only; by then")
+            format!("memory recorded for the first {until} only; at that point")
         }
         None => "at its end".to_owned(),
     }
@@ -111,6 +131,9 @@ fn end_in_words(ending: &Ending, ran_out: Option<&RanOut>) -> String {
         }
         _ if ending.recorder_death.is_some() && ending.kill_nanos().is_none() => {
             format!("{status}; nilo itself died, and the recording stops after {decided}")
+        }
+        (RunStatus::GpuOutOfMemory, Some(code)) => {
+            format!("GPU out of memory after {decided}, exited with {code}")
         }
         (RunStatus::Exited, Some(code)) if ran_out.is_some() => {
             format!("exited with {code}, out of memory after {decided}")
@@ -155,7 +178,7 @@ fn calm_line(risk: &ResourceRisk) -> String {
         Some(own) => {
             let own = bytes_in_words(own);
             format!(
-                "{level} risk, its cgroup at {percent:.1}% of {limit}, of which the job holds {own}"
+                "{level} risk, its cgroup at {percent:.1}% of {limit}, of which its processes hold {own}"
             )
         }
         None => format!("{level} risk, {percent:.1}% of {limit}"),
@@ -176,7 +199,7 @@ fn calm_line(risk: &ResourceRisk) -> String {
         }
         // `nilo leak` tells of it.
         None if is_leak(verdict.growth.as_ref()) => {
-            format!("{used}, no trend towards the limit: what had leaked was given back at the end")
+            format!("{used}, no trend towards the limit: leaked memory was freed at the end")
         }
         // `nilo leak` tells of the same growth.
         None if verdict.growth_ahead.is_some() => {
@@ -222,9 +245,9 @@ fn history_line(warned: &PastWarning, diagnosis: &Diagnosis) -> String {
     let level = warned.forecast.level.as_str();
     let left = time_left(&warned.forecast).map_or(String::new(), |left| format!(", full {left}"));
     // The prediction, not the warning: a level above its threshold is one without any prediction.
-    let taken_back = warned.cleared_nanos.map_or(String::new(), |nanos| {
-        format!("; taken back at {}", clock_time(nanos))
+    let withdrawn = warned.cleared_nanos.map_or(String::new(), |nanos| {
+        format!("; withdrawn at {}", clock_time(nanos))
     });
     let at = clock_time(warned.at_nanos);
-    format!("at {at}, {when}: {level}{left}{taken_back}")
+    format!("at {at}, {when}: {level}{left}{withdrawn}")
 }

@@ -23,6 +23,9 @@ pub(crate) fn write_optimize(
     if let Some(failure) = failure(answer) {
         writeln!(out, "{failure}")?;
     }
+    if let Some(memory) = memory_in_words(answer) {
+        writeln!(out, "{memory}")?;
+    }
     if answer.recommendations.is_empty() {
         writeln!(out, "{}", nothing(answer))?;
     } else {
@@ -67,24 +70,38 @@ pub(crate) fn title(answer: &OptimizeAnswer) -> String {
 pub(crate) fn failure(answer: &OptimizeAnswer) -> Option<String> {
     let failure = answer.failure.as_deref()?;
     Some(format!(
-        "This run did not end well ({}); what is said here rests on the part that was recorded.",
+        "This run failed ({}); results cover the recorded part only.",
         one_line(failure, FAILURE_CHARS)
     ))
+}
+
+/// The peak against the limit: `Memory: peak 1.25 GiB, 16 % of the limit of 8.00 GiB used`.
+pub(crate) fn memory_in_words(answer: &OptimizeAnswer) -> Option<String> {
+    let peak = format_bytes(answer.peak_bytes? as f64);
+    let limit = answer.limit_bytes.filter(|limit| *limit > 0);
+    let Some(limit) = limit else {
+        return Some(format!("Memory: peak {peak}, no limit known"));
+    };
+    let in_words = format_bytes(limit as f64);
+    Some(match answer.limit_used_bytes {
+        Some(used) => {
+            let percent = 100.0 * used as f64 / limit as f64;
+            format!("Memory: peak {peak}, {percent:.0} % of the limit of {in_words} used")
+        }
+        None => format!("Memory: peak {peak}, limit {in_words}"),
+    })
 }
 
 /// Said where no rule speaks.
 pub(crate) fn nothing(answer: &OptimizeAnswer) -> String {
     let about = match answer.mode {
-        OptimizeMode::Training => " about its training",
+        OptimizeMode::Training => "the training of ",
         OptimizeMode::Full | OptimizeMode::Quick => "",
     };
     let budget = answer.budget_bytes.map_or(String::new(), |bytes| {
         format!(" within the budget of {}", format_bytes(bytes))
     });
-    format!(
-        "Nothing to recommend for {}{budget}: nothing that was measured{about} calls for it.",
-        title(answer)
-    )
+    format!("No recommendations for {about}{}{budget}.", title(answer))
 }
 
 /// What could be measured, in one line.
@@ -101,7 +118,7 @@ pub(crate) fn not_looked_at(subjects: &[UnansweredSubject]) -> Option<String> {
         .collect();
     (!names.is_empty()).then(|| {
         format!(
-            "not looked at: {}; use nilometer.optimize to measure it",
+            "not measured: {}; use nilometer.optimize to measure it",
             names.join(", ")
         )
     })

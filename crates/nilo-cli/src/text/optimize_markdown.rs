@@ -7,7 +7,7 @@ use nilo_sample::printable::printable;
 
 use crate::text::advice::{confidence_in_words, optimization_in_words, saving_in_words};
 use crate::text::one_line::one_line;
-use crate::text::optimize::{failure, not_looked_at, nothing, title};
+use crate::text::optimize::{failure, memory_in_words, not_looked_at, nothing, title};
 use crate::text::run_commands::{CommandOfRun, with_commands};
 
 const COMMAND_CHARS: usize = 200;
@@ -24,6 +24,9 @@ pub(crate) fn markdown(answer: &OptimizeAnswer, command: CommandOfRun<'_>) -> St
         line(&mut text, &format!("{}\n", escape(&failure)));
     }
     line(&mut text, "## Measured in this run\n");
+    if let Some(memory) = memory_in_words(answer) {
+        line(&mut text, &format!("{}\n", escape(&memory)));
+    }
     if answer.optimizations.is_empty() {
         line(&mut text, "No optimization was tried and measured.");
     }

@@ -3,12 +3,13 @@
 use std::io::{Result, Write};
 use std::path::Path;
 
-use nilo_analysis::profile::DeviceProfile;
+use nilo_analysis::profile::{DeviceProfile, Usage};
 use nilo_answer::profile::ProfileAnswer;
 use nilo_forecast::LevelTrend;
 use nilo_sample::units::format_bytes;
 
 use crate::screen::Screen;
+use crate::text::gpu_sensors::current_sensors;
 use crate::text::one_line::one_line;
 use crate::text::table::{left, right, write_table};
 
@@ -66,6 +67,12 @@ fn write_profile_on(
         left("OF").drops(7),
     ];
     write_table(out, screen, &columns, &rows)?;
+    for (index, device) in &profile.devices {
+        let words = device.sensors.as_ref().map(current_sensors);
+        if let Some(words) = words.filter(|words| !words.is_empty()) {
+            writeln!(out, "GPU {index}: {words}")?;
+        }
+    }
     for process in report.watched.iter().take(FEW) {
         let peak = process.peak_rss_bytes.map_or(0.0, |bytes| bytes as f64);
         let name = one_line(&process.name, NAME_CHARS);
@@ -83,25 +90,31 @@ fn write_profile_on(
 }
 
 fn row(name: &str, device: &DeviceProfile) -> Vec<String> {
-    let (usage, statistics) = (&device.current_usage, &device.statistics);
-    let percent = |value: f64| match usage.total {
-        0 => "-".to_owned(),
-        _ => format!("{value:.1}%"),
+    let (usage, statistics) = (device.current_usage.as_ref(), &device.statistics);
+    // Of a GPU that is lost shares are of what it had.
+    let is_limited = usage.is_none_or(|usage| usage.total > 0);
+    let percent = |value: f64| match is_limited {
+        false => "-".to_owned(),
+        true => format!("{value:.1}%"),
     };
-    let total = match usage.total {
-        0 => "-".to_owned(),
-        bytes => format_bytes(bytes as f64),
-    };
+    let now = |words: &dyn Fn(&Usage) -> String| usage.map_or("-".to_owned(), words);
+    let bytes = |bytes: u64| format_bytes(bytes as f64);
     vec![
         name.to_owned(),
-        format_bytes(usage.allocated as f64),
-        percent(usage.utilization_percent),
+        match usage {
+            Some(usage) => bytes(usage.allocated),
+            None => "lost".to_owned(),
+        },
+        now(&|usage| percent(usage.utilization_percent)),
         percent(statistics.avg_utilization),
         percent(statistics.max_utilization),
         format_bytes(statistics.peak_allocated as f64),
-        total,
+        now(&|usage| match usage.total {
+            0 => "-".to_owned(),
+            total => bytes(total),
+        }),
         statistics.samples_count.to_string(),
         statistics.trend.map_or("-", LevelTrend::as_str).to_owned(),
-        one_line(&usage.limit, NAME_CHARS),
+        now(&|usage| one_line(&usage.limit, NAME_CHARS)),
     ]
 }

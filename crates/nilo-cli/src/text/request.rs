@@ -22,14 +22,14 @@ pub(crate) fn write_request(
     accounts: &[Account],
 ) -> std::io::Result<()> {
     let memory = &request.memory;
-    let whom = match (memory.growing, memory.runs_away, plan.planned_secs) {
-        (false, ..) => "Ask",
+    let begin = match (memory.growing, memory.runs_away, plan.planned_secs) {
+        (false, ..) => "Request",
         (true, true, _) => {
             writeln!(
                 out,
-                "Memory grows without end: no amount carries the job through the planned time; find the leak first (`nilo leak`)"
+                "Memory grows without bound: no request is enough for the planned time; fix the leak first (`nilo leak`)"
             )?;
-            "For runs as long as these ask"
+            "For runs as long as these, request"
         }
         (true, false, planned) => {
             writeln!(
@@ -37,14 +37,14 @@ pub(crate) fn write_request(
                 "Memory was still growing at the end: look for a leak first (`nilo leak`), a longer run needs more"
             )?;
             match planned {
-                Some(_) => "For the planned time ask",
-                None => "For a run of that length ask",
+                Some(_) => "For the planned time, request",
+                None => "For a run of that length, request",
             }
         }
     };
     writeln!(
         out,
-        "{whom} for {} of memory on each node ({})",
+        "{begin} {} per node ({})",
         format_bytes(memory.bytes as f64),
         confidence(memory.confidence)
     )?;
@@ -52,9 +52,14 @@ pub(crate) fn write_request(
     if let (Some(least), Some(most)) = (memory.least_peak_bytes, memory.largest_peak_bytes) {
         writeln!(
             out,
-            "  would have covered {} of {} runs that ended by themselves; they needed {}",
+            "  would have covered {} of {} completed runs; {} {}",
             memory.covered_runs,
             memory.whole_runs,
+            if memory.whole_runs == 1 {
+                "its peak was"
+            } else {
+                "their peaks were"
+            },
             range(least, most)
         )?;
     }
@@ -97,7 +102,7 @@ fn write_schedulers(
     let slurm = &request.slurm;
     // These lines are copied by themselves.
     let too_little = match request.memory.runs_away {
-        true => "    # for runs as long as these only: memory grows without end",
+        true => "    # for runs as long as these only: memory grows without bound",
         false => "",
     };
     writeln!(out, "  #SBATCH --mem={}{too_little}", slurm.mem)?;
@@ -190,7 +195,7 @@ fn write_present(out: &mut dyn Write, request: &Request) -> std::io::Result<()> 
     let source = present.source.as_deref().unwrap_or("limit");
     writeln!(
         out,
-        "\nAt present it has {} ({}): {judged}",
+        "\nCurrent limit: {} ({}): {judged}",
         format_bytes(present.bytes as f64),
         one_line(source, 120)
     )
@@ -243,7 +248,7 @@ fn write_accounts(
     if accounts.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nWhat Slurm says:")?;
+    writeln!(out, "\nSlurm accounting:")?;
     for account in accounts {
         let run = runs.iter().find(|run| run.run == account.run);
         let label = run.map_or(account.run.as_str(), |run| run.label.as_str());

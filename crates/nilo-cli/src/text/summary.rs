@@ -13,6 +13,7 @@ use crate::screen::Screen;
 use crate::text::advice::write_advice;
 use crate::text::alerts::write_alerts;
 use crate::text::exception::exception_in_words;
+use crate::text::gpu_account::write_gpu_accounts;
 use crate::text::gpus::write_gpus;
 use crate::text::left_running::write_left_running;
 use crate::text::one_line::one_line;
@@ -45,6 +46,9 @@ pub(crate) fn write_summary(
         writeln!(out, "{rule}\nTRAINING STATISTICS\n{rule}")?;
         write_line(out, "Duration", &duration_words(summary))?;
         write_ending(out, screen, summary)?;
+    } else if summary.mode == RunMode::Machine {
+        writeln!(out, "{rule}\nHOST MEMORY STATISTICS\n{rule}")?;
+        write_host_figures(out, screen, summary)?;
     } else {
         writeln!(out, "{rule}\nMEMORY USAGE STATISTICS\n{rule}")?;
         write_figures(out, screen, summary)?;
@@ -55,7 +59,8 @@ pub(crate) fn write_summary(
     write_identity(out, summary, place)?;
     writeln!(out, "{rule}")?;
     write_processes(out, summary, processes)?;
-    write_gpus(out, screen, summary)?;
+    write_gpus(out, screen, summary, processes == usize::MAX)?;
+    write_gpu_accounts(out, &summary.gpu_accounts, &summary.gpus)?;
     write_training(out, screen, summary, processes.max(SOME_METRICS), command)?;
     write_alerts(out, screen, summary, processes)?;
     write_remarks(out, screen, summary, command)?;
@@ -107,6 +112,29 @@ fn write_figures(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std:
     }
 }
 
+/// The memory of the machine, where there is no job.
+fn write_host_figures(
+    out: &mut dyn Write,
+    screen: Screen,
+    summary: &Summary,
+) -> std::io::Result<()> {
+    let mut line = |label: &str, text: &str| write_line(out, label, text);
+    let bytes = |bytes: u64| format_bytes(bytes as f64);
+    if let Some(host) = &summary.host_memory {
+        let total = bytes(host.total_bytes);
+        let peak = format!("{} of {total}", bytes(host.peak_used_bytes));
+        line("Peak Host Memory", &peak)?;
+        line("Average Host Memory", &bytes(host.mean_used_bytes))?;
+        line("Minimum Host Memory", &bytes(host.min_used_bytes))?;
+    }
+    line("Monitoring Duration", &duration_words(summary))?;
+    write_ending(out, screen, summary)?;
+    match recorder_words(summary) {
+        text if text.is_empty() => Ok(()),
+        text => write_line(out, "Recorder Cost", &text),
+    }
+}
+
 /// How it ended, and what brought it about.
 fn write_ending(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::io::Result<()> {
     write_line(out, "How It Ended", &ending_in_colour(screen, summary))?;
@@ -124,7 +152,7 @@ fn write_ending(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::
     }
     if let Some(LostRank { rank, time_nanos }) = summary.lost_rank {
         let text = format!(
-            "rank {rank} ended without a word after {}; the others were then stopped by SIGTERM",
+            "rank {rank} exited without reporting a status after {}; the others were then stopped by SIGTERM",
             format_duration(time_nanos)
         );
         write_line(out, "First Failure", &text)?;
@@ -143,18 +171,27 @@ fn write_exception(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()
                 (None, None) => format!("PID {}", last.exception.pid),
             };
             let text = exception_in_words(&last.exception);
-            write_line(
-                out,
-                "Exception",
-                &format!("in {who}, did not end the run: {text}"),
-            )
+            let text = format!("in {who}, did not end the run: {text}");
+            write_line(out, "Exception", &text)?;
+            write_more_exceptions(out, summary)
         });
     };
     write_line(out, "Exception", &exception_in_words(&ended.exception))?;
     for cause in ended.exception.causes.iter().take(3) {
         write_line(out, "  caused by", &one_line(cause, 200))?;
     }
-    Ok(())
+    write_more_exceptions(out, summary)
+}
+
+/// How many exceptions there were besides the one that is shown.
+fn write_more_exceptions(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+    match summary.exceptions.len().saturating_sub(1) {
+        0 => Ok(()),
+        more => {
+            let text = format!("{more} more, see `nilo show --format json`");
+            write_line(out, "Other Exceptions", &text)
+        }
+    }
 }
 
 /// Name, tags, the run that this one continues, and folder.
@@ -322,6 +359,8 @@ fn ending_in_colour(screen: Screen, summary: &Summary) -> String {
     }
 }
 
+const GPU_FAILURE_CHARS: usize = 300;
+
 fn ending_words(summary: &Summary) -> String {
     let at = summary
         .oom
@@ -338,6 +377,18 @@ fn ending_words(summary: &Summary) -> String {
             Some(death) if at.is_empty() => format!("OOM-killed; {}", recorder_death_words(death)),
             _ => format!("OOM-killed{at}"),
         },
+        (RunStatus::GpuOutOfMemory, code, signal) => {
+            let gpu = summary.oom.as_ref().and_then(|oom| oom.gpu.as_ref());
+            let what = gpu.map_or(String::new(), |failure| {
+                format!(": {}", one_line(&failure.to_string(), GPU_FAILURE_CHARS))
+            });
+            let status = match (code, signal) {
+                (Some(code), _) => format!("; exited with {code}"),
+                (None, Some(signal)) => format!("; killed by signal {signal}"),
+                (None, None) => String::new(),
+            };
+            format!("GPU out of memory{at}{what}{status}")
+        }
         (RunStatus::Exited, Some(code), _) if summary.has_run_out() => {
             format!("exited with {code}, out of memory{at}")
         }
@@ -351,22 +402,25 @@ fn ending_words(summary: &Summary) -> String {
         }
         (_, _, Some(signal)) => format!("killed by signal {signal}{}", signal_name(signal)),
         (RunStatus::Running, _, _) => "still running".to_owned(),
+        (RunStatus::Detached, _, _) if summary.mode == RunMode::Machine => {
+            "monitoring was stopped".to_owned()
+        }
         (RunStatus::Detached, _, _) => {
             "stopped watching while the processes were running".to_owned()
         }
         _ if summary.recorder.dropped_samples > 0 => {
             let reason = summary.recorder.dropped_reason.as_deref();
             let reason = reason.unwrap_or("samples could not be stored");
-            format!("its end was not recorded: {}", one_line(reason, 200))
+            format!("end not recorded: {}", one_line(reason, 200))
         }
         _ if summary.lost_rank.is_some() => {
-            "unknown: a rank ended without a word, as when it is killed".to_owned()
+            "unknown: a rank exited without reporting a status (probably killed)".to_owned()
         }
         _ => match &summary.recorder_death {
             Some(death) => format!("unknown: {}", recorder_death_words(death)),
             // Another rank may have gone on with the recording.
             None if summary.mode == RunMode::Python => {
-                "unknown: the process that recorded it ended without a word, as when it is killed"
+                "unknown: the recording process exited without reporting a status (probably killed)"
                     .to_owned()
             }
             None => "unknown: the recording stopped before the end".to_owned(),
@@ -411,10 +465,8 @@ fn recorder_words(summary: &Summary) -> String {
     let recorder = &summary.recorder;
     let mut parts = Vec::new();
     if let Some(spent) = recorder.cpu_secs {
-        // Over less than a second the share would only speak of our own start.
         let share = recorder
             .cpu_percent
-            .filter(|_| summary.duration_secs >= 1.0)
             .map(|share| format!(" ({share:.2} % of a core)"));
         parts.push(format!("{spent:.3} s CPU{}", share.unwrap_or_default()));
     }
@@ -423,6 +475,11 @@ fn recorder_words(summary: &Summary) -> String {
     if let Some(late) = recorder.late_ticks.filter(|late| *late > 0) {
         let plural = if late == 1 { "" } else { "s" };
         parts.push(format!("{late} late tick{plural}"));
+    }
+    if recorder.gaps > 0 {
+        let plural = if recorder.gaps == 1 { "" } else { "s" };
+        let (gaps, secs) = (recorder.gaps, recorder.gaps_secs);
+        parts.push(format!("{gaps} gap{plural} of {secs:.1} s without samples"));
     }
     let logged = recorder.dropped_logged_rows;
     let samples = recorder.dropped_samples.saturating_sub(logged);
@@ -440,7 +497,7 @@ fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::
             |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| format_bytes(bytes as f64));
         writeln!(
             out,
-            "Biggest processes (peak; shared pages count for the oldest):"
+            "Largest processes (peak of each; shared pages are counted for the oldest):"
         )?;
         for process in summary.processes.iter().take(most) {
             let rss = size(process.peak_rss_bytes);

@@ -2,8 +2,8 @@
 //!
 //! The title travels between the job's own bytes, so it is written with care:
 //! - in one `write`, which the kernel does not mix with others;
-//! - only while the job pauses. An escape sequence that falls into another one, or between two bytes of a character, breaks both,
-//!   and some programs write those in pieces; none pauses between the pieces;
+//! - only while the job pauses (`output_pause.rs`): an escape sequence that falls into another one, or between two bytes of a character,
+//!   breaks both, and some programs write those in pieces;
 //! - only by the foreground job, while the terminal is in line mode: editors and pagers have the title to themselves;
 //! - only to terminals that are known to have a title: others print it.
 //!
@@ -15,9 +15,10 @@ use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use nilo_source::{Roots, reopen_stderr, write_calls};
+use nilo_source::reopen_stderr;
 
 use super::live_line::may_draw;
+use super::output_pause::OutputPauses;
 use super::title_on_stop::{is_shown, mark_gone, mark_shown, watch_for_stops};
 
 /// Values of TERM begin like this where OSC 2 sets a title.
@@ -41,12 +42,6 @@ const KNOWN: [&str; 18] = [
     "putty",
     "nsterm",
 ];
-/// A pause of this length is none between two pieces of one character or escape sequence.
-const PAUSE: Duration = Duration::from_millis(30);
-/// Pauses are looked for this often before this title is left out.
-const ATTEMPTS: usize = 6;
-/// Asking more processes than this costs more than a title is worth.
-const MOST_PROCESSES: usize = 256;
 /// At the end, a terminal that does not take the old title back is left alone after this time.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
@@ -121,9 +116,10 @@ fn leave_signals_to_others() {
 
 fn show_titles(mut terminal: File, updates: &Receiver<TitleUpdate>) {
     let mut shown: Option<String> = None;
+    let mut pauses = OutputPauses::default();
     for update in updates {
         let is_there = is_shown() && shown.as_ref() == Some(&update.text);
-        if is_there || !waits_for_pause(&update.pids) {
+        if is_there || !pauses.wait_for_one(&update.pids, may_draw) {
             continue;
         }
         if shown.is_none() {
@@ -139,29 +135,6 @@ fn show_titles(mut terminal: File, updates: &Receiver<TitleUpdate>) {
     if mark_gone() {
         terminal.write_all(POP.as_bytes()).ok();
     }
-}
-
-/// Waits until the job has written nothing for a moment, and says whether that came soon.
-fn waits_for_pause(pids: &[u32]) -> bool {
-    if pids.len() > MOST_PROCESSES {
-        return false;
-    }
-    let mut before = written(pids);
-    for _ in 0..ATTEMPTS {
-        thread::sleep(PAUSE);
-        let now = written(pids);
-        if now.is_some() && now == before && may_draw() {
-            return true;
-        }
-        before = now;
-    }
-    false
-}
-
-/// `write` calls of all of them; `None` where one cannot be asked, who may be writing.
-fn written(pids: &[u32]) -> Option<u64> {
-    let roots = Roots::default();
-    pids.iter().map(|pid| write_calls(&roots, *pid)).sum()
 }
 
 #[cfg(test)]
@@ -184,11 +157,5 @@ mod tests {
         ] {
             assert!(!has_title(term), "{term}");
         }
-    }
-
-    #[test]
-    fn a_process_that_cannot_be_asked_may_be_writing() {
-        assert!(waits_for_pause(&[]) == may_draw());
-        assert!(!waits_for_pause(&[u32::MAX]));
     }
 }

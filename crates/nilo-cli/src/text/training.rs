@@ -24,6 +24,9 @@ const SOME_ROWS: usize = 20;
 /// Names longer than this are cut.
 const NAME_CHARS: usize = 40;
 
+/// Where the peaks of phases stand among the columns, in runs that have them.
+const PEAK_COLUMN: usize = 6;
+
 /// Values of settings likewise.
 const VALUE_CHARS: usize = 60;
 
@@ -181,7 +184,11 @@ fn write_phases(
         return Ok(());
     }
     writeln!(out, "Phases:")?;
-    let columns = [
+    let has_peaks = summary
+        .phases
+        .iter()
+        .any(|phase| phase.peak_at_least_bytes.is_some());
+    let mut columns = vec![
         left("  NAME"),
         right("COUNT").drops(2),
         right("MEAN"),
@@ -190,12 +197,15 @@ fn write_phases(
         right("SHARE").drops(1),
         left("").drops(5),
     ];
+    if has_peaks {
+        columns.insert(PEAK_COLUMN, right("GPU PEAK").drops(1));
+    }
     let rows = summary.phases.iter().take(most).map(|phase| {
         // An inner phase stands under its outer one and needs only its own part of the name.
         let outer = phase.parent.as_ref().map_or(0, |outer| outer.len() + 1);
         let name = phase.name.get(outer..).unwrap_or(&phase.name);
         let indent = "  ".repeat(phase.depth.min(8) as usize + 1);
-        vec![
+        let mut cells = vec![
             format!("{indent}{}", one_line(name, NAME_CHARS)),
             phase.count.to_string(),
             format_secs(phase.mean_secs),
@@ -203,7 +213,11 @@ fn write_phases(
             format_secs(phase.max_secs),
             format_share(phase.wall_share_ratio),
             phase_remarks(phase),
-        ]
+        ];
+        if has_peaks {
+            cells.insert(PEAK_COLUMN, phase_peak(phase));
+        }
+        cells
     });
     write_table(out, screen, &columns, &rows.collect::<Vec<_>>())?;
     Ok(())
@@ -218,6 +232,15 @@ fn write_phase_remarks(out: &mut dyn Write, summary: &Summary) -> std::io::Resul
         )?;
     }
     write_bottleneck(out, summary)
+}
+
+/// The most GPU memory in tensors while it ran; where it is not known, what it was at least.
+fn phase_peak(phase: &PhaseSummary) -> String {
+    match phase.peak_at_least_bytes {
+        None => String::new(),
+        Some(bytes) if phase.peak_at_most_bytes == Some(bytes) => format_bytes(bytes as f64),
+        Some(bytes) => format!("at least {}", format_bytes(bytes as f64)),
+    }
 }
 
 fn phase_remarks(phase: &PhaseSummary) -> String {
@@ -303,7 +326,7 @@ fn write_throughput(out: &mut dyn Write, screen: Screen, summary: &Summary) -> s
     if counters.any(|(_, counter)| counter.timed < counter.total) {
         writeln!(
             out,
-            "  MEAN is without the first batch: when it began is not known"
+            "  MEAN excludes the first batch: its start was not recorded"
         )?;
     }
     Ok(())
@@ -323,7 +346,7 @@ fn write_torch_memory(
         left("  DEVICE"),
         right("PEAK ALLOCATED"),
         right("PEAK RESERVED").drops(1),
-        right("DEVICE HAS").drops(2),
+        right("TOTAL").drops(2),
         left("PROCESS").drops(3),
     ];
     let bytes = |bytes: Option<u64>| bytes.map_or("-".to_owned(), |b| format_bytes(b as f64));

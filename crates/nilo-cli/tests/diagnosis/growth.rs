@@ -23,7 +23,7 @@ fn growth_that_stopped_a_moment_before_the_end_is_told_as_what_it_is() {
         .find(|line| line.starts_with("job memory: grew by 2."));
     let told = told.expect(&text);
     assert!(
-        told.ends_with(": too short to tell whether it would go on"),
+        told.ends_with(": too short to tell whether the growth is over"),
         "{text}"
     );
     let (status, job) = of_job(root.path(), "leak", "stopped");
@@ -68,7 +68,7 @@ fn growth_is_said_to_be_within_the_first_steps_only_where_steps_are_known() {
     }
 }
 
-/// The level stays above the threshold after the growth that was foretold has stopped.
+/// The level stays above the threshold after the growth that was predicted has stopped.
 #[test]
 fn a_prediction_that_was_taken_back_does_not_clear_the_warning_above_it() {
     let root = tempfile::tempdir().unwrap();
@@ -77,10 +77,10 @@ fn a_prediction_that_was_taken_back_does_not_clear_the_warning_above_it() {
     });
     let text = text_of(root.path(), "oom", "filled");
     assert!(text.contains("[WARNING] OOM Warning: job memory"), "{text}");
-    assert!(text.contains("; taken back at 00:"), "{text}");
+    assert!(text.contains("; withdrawn at 00:"), "{text}");
     assert!(!text.contains("cleared"), "{text}");
     assert!(
-        text.ends_with("whether or not anybody was alerted; `nilo show` lists the alerts.\n"),
+        text.ends_with("whether or not an alert was sent; `nilo show` lists the alerts.\n"),
         "{text}"
     );
 }

@@ -97,7 +97,7 @@ fn a_part_that_is_known_for_a_moment_is_not_said_to_be_watched_for_less_than_it_
     }
     drop(recorder);
     let text = text_of(root, "leak", "late");
-    let share = "/dev/shm (this job's share): too short to detect a leak (it is known of the last sample only; ";
+    let share = "/dev/shm (this job's share): too short to detect a leak (available for the last sample only; ";
     assert!(text.contains(share), "{text}");
     let leak = answer(root, &["leak", "late"], 0);
     let mut each = leak["resources"].as_array().unwrap().iter();

@@ -71,7 +71,7 @@ fn a_damaged_copy_is_told_apart_from_its_run_and_so_is_the_end_of_its_samples() 
     let said = stdout(here, &["leak", ".nilo/backup"]);
     assert!(!said.contains("at its end"), "{said}");
     assert!(
-        said.contains("; memory was recorded for ") && said.contains(" only; by then:"),
+        said.contains("; memory recorded for the first ") && said.contains(" only; at that point:"),
         "{said}"
     );
     let json = stdout(here, &["leak", ".nilo/backup", "--format", "json"]);

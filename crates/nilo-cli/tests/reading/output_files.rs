@@ -63,6 +63,46 @@ fn a_format_is_chosen_for_a_name_without_an_extension() {
 }
 
 #[test]
+fn what_is_read_is_never_written_over() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    training_run(&here.join(".nilo"), "base", 4.0);
+    let mut entries = std::fs::read_dir(here.join(".nilo")).unwrap();
+    let run = entries.find_map(|entry| {
+        let file = entry.ok()?.path().join("run.json");
+        file.is_file().then_some(file)
+    });
+    let run = run.unwrap().display().to_string();
+    std::fs::write(here.join("config.json"), "{}").unwrap();
+    std::fs::hard_link(here.join("config.json"), here.join("linked.json")).unwrap();
+    std::fs::write(here.join("text"), "some words").unwrap();
+    for (input, arguments) in [
+        (&*run, &["export", "--format", "json", "-o", &run][..]),
+        (&*run, &["plot", "--format", "svg", "-o", &run]),
+        (&*run, &["optimize", "--report", &run]),
+        (
+            "config.json",
+            &[
+                "optimize",
+                "--config",
+                "config.json",
+                "--report",
+                "linked.json",
+            ],
+        ),
+        ("text", &["bpe", "count", "text", "-o", "text"]),
+    ] {
+        let before = std::fs::read(here.join(input)).unwrap();
+        let said = refusal(here, arguments);
+        assert!(
+            said.contains(" is both the input and the output\nhint: name another file with -"),
+            "{arguments:?}: {said}"
+        );
+        assert_eq!(std::fs::read(here.join(input)).unwrap(), before);
+    }
+}
+
+#[test]
 fn an_export_to_a_file_of_an_unknown_format_is_refused() {
     let here = tempfile::tempdir().unwrap();
     let here = here.path();

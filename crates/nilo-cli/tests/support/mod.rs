@@ -187,6 +187,7 @@ pub fn train(program: &mut Program, steps: std::ops::Range<i64>, begin_secs: f64
             peak_reserved_bytes: held * 1.5,
             device_free_bytes: 20.0 * GIB,
             device_total_bytes: 80.0 * GIB,
+            ..TorchMemoryRow::ABSENT
         };
         program.row(&TableSpec::torch_memory(0), end, at, torch);
     }

@@ -10,7 +10,7 @@ use super::stop::{self, WaitingReads};
 use super::texts::count_failure;
 use crate::args::BpeCountArgs;
 use crate::failure::{Failure, note};
-use crate::output_file::refuse_stdout;
+use crate::output_file::{refuse_overwriting, refuse_stdout};
 use crate::settings::Settings;
 use crate::text::bars::Bars;
 
@@ -20,6 +20,8 @@ pub(crate) fn run(args: BpeCountArgs, settings: &Settings) -> Result<u8, Failure
     refuse_stdout(&args.output, "counts", hint)?;
     let pattern = args.texts.pattern()?;
     let corpus = args.texts.corpus()?;
+    let inputs = corpus.files.iter().filter_map(|file| file.path.as_deref());
+    refuse_overwriting(&args.output, inputs, "-o")?;
     let settings = args.means.count_settings(pattern)?;
     if !quiet {
         say_doubled(corpus.files.iter().filter_map(|file| file.path.as_deref()));

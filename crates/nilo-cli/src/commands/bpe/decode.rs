@@ -6,16 +6,21 @@ use nilo_tokenizer::encode::UnknownIds;
 use nilo_tokenizer::model::Model;
 
 use super::ids::read_ids;
-use super::input_output::{OutputStream, check_apart, reader, status_of};
+use super::input_output::{OutputStream, reader, status_of};
 use super::stop::{self, WaitingReads};
 use super::tokenizer;
 use crate::args::{BpeDecodeArgs, IdsFormat};
 use crate::failure::Failure;
+use crate::output_file::refuse_overwriting;
 
 pub(crate) fn run(args: BpeDecodeArgs) -> Result<u8, Failure> {
     let ends = args.ends;
     let model = tokenizer::read(&ends.tokenizer, Some("none"))?;
-    check_apart(&ends.file, ends.output.as_deref())?;
+    if let Some(output) = &ends.output {
+        let tokenizer = tokenizer::files(&ends.tokenizer);
+        let inputs = tokenizer.iter().chain([&ends.file]);
+        refuse_overwriting(output, inputs.map(|file| &**file), "-o")?;
+    }
     let input = reader(&ends.file)?;
     let output = OutputStream::open(ends.output.as_deref())?;
     stop::listen(WaitingReads::BreakOff);

@@ -7,11 +7,12 @@ use std::path::Path;
 use nilo_tokenizer::encode::{Encoder, SpecialTokens, StreamError};
 
 use super::ids::IdsWriter;
-use super::input_output::{OutputStream, check_apart, reader, status_of};
+use super::input_output::{OutputStream, reader, status_of};
 use super::stop::{self, WaitingReads};
 use super::tokenizer;
 use crate::args::{BpeEncodeArgs, IdsFormat};
 use crate::failure::Failure;
+use crate::output_file::refuse_overwriting;
 
 pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
     let ends = args.ends;
@@ -30,7 +31,11 @@ pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
     };
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or_else(cores, usize::from);
-    check_apart(&ends.file, ends.output.as_deref())?;
+    if let Some(output) = &ends.output {
+        let tokenizer = tokenizer::files(&ends.tokenizer);
+        let inputs = tokenizer.iter().chain([&ends.file]);
+        refuse_overwriting(output, inputs.map(|file| &**file), "-o")?;
+    }
     check_unpacked(&ends.file)?;
     let input = reader(&ends.file)?;
     let output = OutputStream::open(ends.output.as_deref())?;

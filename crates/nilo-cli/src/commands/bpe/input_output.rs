@@ -12,22 +12,6 @@ use crate::output_file::is_stdout;
 
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Says before anything is read that the result would take the place of what it is made of.
-pub(super) fn check_apart(input: &Path, output: Option<&Path>) -> Result<(), Failure> {
-    let same = output.is_some_and(|output| {
-        let places = (input.canonicalize(), output.canonicalize());
-        matches!(places, (Ok(input), Ok(output)) if input == output && input.is_file())
-    });
-    match same {
-        true => Err(Failure::new(format!(
-            "{} is both the input and the output",
-            input.display()
-        ))
-        .hint("name another file with --output")),
-        false => Ok(()),
-    }
-}
-
 /// Opens a file; `-` is standard input. Reading fails when the user asks to stop.
 pub(super) fn reader(path: &Path) -> Result<impl Read + use<>, Failure> {
     let input: Box<dyn Read> = match path.as_os_str() == "-" {
@@ -131,11 +115,19 @@ fn refused(path: &Path, error: &io::Error) -> Failure {
         .hint("check that its folder exists and that you can write to it")
 }
 
+/// Says which file could not be written. A closed pipe stays one.
+fn about(path: &Path) -> impl FnOnce(io::Error) -> io::Error + '_ {
+    move |error| {
+        let sentence = format!("cannot write {}: {error}", path.display());
+        io::Error::new(error.kind(), sentence)
+    }
+}
+
 impl Write for OutputStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            OutputStream::File(output, _) => output.write(bytes),
-            OutputStream::Other(output, _) => output.write(bytes),
+            OutputStream::File(output, path) => output.write(bytes).map_err(about(path)),
+            OutputStream::Other(output, path) => output.write(bytes).map_err(about(path)),
             OutputStream::Standard(output) => output.write(bytes),
         }
     }

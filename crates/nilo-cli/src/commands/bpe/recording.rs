@@ -14,9 +14,7 @@ use nilo_sample::{Ending, ProcessStatus, RunMode};
 use crate::args::BpeTrainArgs;
 use crate::failure::{Failure, note, warn};
 use crate::recording::{create_folder, open_log, report};
-use crate::settings::Settings;
-
-const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
+use crate::settings::{DEFAULT_INTERVAL_NANOS, Settings};
 
 /// A recording that runs.
 pub(super) struct TrainingRecord(Option<Running>);

@@ -1,7 +1,7 @@
 //! A tokenizer from wherever it lies: a folder of ours, a `tokenizer.json`, a file of tiktoken ranks.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nilo_tokenizer::Pattern;
 use nilo_tokenizer::model::{Model, ModelError, RanksInfo};
@@ -10,6 +10,12 @@ use super::texts::pattern;
 use crate::failure::Failure;
 
 const HUGGING_FACE: &str = "tokenizer.json";
+
+/// The files that a tokenizer may be read from.
+pub(super) fn files(path: &Path) -> [PathBuf; 3] {
+    let beside = path.with_extension("json");
+    [path.to_owned(), path.join(HUGGING_FACE), beside]
+}
 
 /// Reads a tokenizer; `asked` is the pattern that the user gave for files that do not say theirs.
 pub(super) fn read(path: &Path, asked: Option<&str>) -> Result<Model, Failure> {

@@ -1,4 +1,4 @@
-//! `nilo bpe train`: count, foretell, merge, write.
+//! `nilo bpe train`: count, predict, merge, write.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use super::stages::Stages;
 use super::stop::{self, WaitingReads};
 use crate::args::BpeTrainArgs;
 use crate::failure::{Failure, note, warn};
-use crate::output_file::refuse_stdout;
+use crate::output_file::{refuse_overwriting, refuse_stdout};
 use crate::settings::Settings;
 use crate::text::bars::Bars;
 
@@ -28,6 +28,12 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
     let options = merge_options(&args, args.means.allowance())?;
     let input = Input::find(&args)?;
     refuse_stdout(&args.output, "tokenizer", "name a folder with -o")?;
+    for name in Model::SAVED_NAMES.iter().chain([&STATE_FILE]) {
+        refuse_overwriting(&args.output.join(name), input.paths(), "-o")?;
+    }
+    if let Some(log) = args.recording.log_path(args.vocab_size) {
+        refuse_overwriting(&log, input.paths(), "--memory-log")?;
+    }
     make_folder(&args.output)?;
     if !quiet {
         say_doubled(input.paths());

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nilo_allocator::{GpuSnapshot, PickleError, ReadOptions, SnapshotError};
 use nilo_answer::snapshot::problem::SnapshotProblem;
@@ -34,10 +34,18 @@ pub(crate) fn read_snapshot(path: &Path) -> Result<GpuSnapshot, Failure> {
         GpuSnapshot::read(&map, &options)
     } else {
         // A pipe, as in `<(ssh node cat snapshot.pickle)`.
+        let max_bytes = options.max_decompressed_bytes;
         let mut bytes = Vec::new();
-        let mut bounded = (&mut file).take(options.max_decompressed_bytes);
+        let mut bounded = (&mut file).take(max_bytes.saturating_add(1));
         bounded.read_to_end(&mut bytes).map_err(about)?;
-        GpuSnapshot::read(&bytes, &options)
+        match bytes.len() as u64 > max_bytes {
+            true => {
+                let sentence = format!("{} has more than {max_bytes} bytes", path.display());
+                return Err(Failure::new(sentence)
+                    .hint("write it to a file first; files may have any size"));
+            }
+            false => GpuSnapshot::read(&bytes, &options),
+        }
     };
     read.map_err(|error| {
         let hint = hint(&error);
@@ -50,6 +58,39 @@ pub(crate) fn read_device(path: &Path, gpu: SnapshotGpu) -> Result<(GpuSnapshot,
     let snapshot = read_snapshot(path)?;
     let device = chosen_device(&snapshot, gpu.device).map_err(about_file(path))?;
     Ok((snapshot, device))
+}
+
+/// What was answered for several files.
+pub(crate) struct FileAnswers<T> {
+    pub(crate) answers: Vec<T>,
+    /// 0, or the status of what went wrong with the others.
+    pub(crate) status: u8,
+}
+
+/// Answers for one file after another: of many ranks only the answers are kept.
+/// A rank that was killed leaves half a file: that is told, and the others are answered for. Where there is no answer at all, that is the failure.
+pub(crate) fn answers_of<T>(
+    paths: &[PathBuf],
+    answer: impl Fn(&Path, String) -> Result<T, Failure>,
+) -> Result<FileAnswers<T>, Failure> {
+    // A name that is mistyped is no damage.
+    if let Some(missing) = paths.iter().find(|path| !path.exists()) {
+        read_snapshot(missing)?;
+    }
+    let mut answers = Vec::new();
+    let mut failures = Vec::new();
+    for path in paths {
+        match answer(path, path.display().to_string()) {
+            Ok(answer) => answers.push(answer),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    let last = failures.pop_if(|_| answers.is_empty());
+    let status = failures.iter().map(Failure::report).max().unwrap_or(0);
+    match last {
+        Some(failure) => Err(failure),
+        None => Ok(FileAnswers { answers, status }),
+    }
 }
 
 /// Says of which file a question cannot be answered.
@@ -69,8 +110,11 @@ fn hint(error: &SnapshotError) -> &'static str {
             "nothing was run; do not open this file with pickle.load, and ask where it comes from"
         }
         SnapshotError::Compression { .. } => "the file is damaged or incomplete; copy it again",
-        SnapshotError::TooLarge { .. } => {
+        SnapshotError::TooLarge { .. } | SnapshotError::Disproportionate { .. } => {
             "decompress it first, if it is a snapshot; uncompressed files may have any size"
+        }
+        SnapshotError::OutOfMemory { .. } => {
+            "decompress it first, with zcat or zstd -d: an uncompressed file is read in place"
         }
         SnapshotError::Pickle(_) | SnapshotError::NotASnapshot { .. } => {
             "name a file that torch.cuda.memory._dump_snapshot wrote"

@@ -3,6 +3,7 @@
 mod diff;
 mod file;
 mod flame;
+mod html;
 mod leaks;
 mod print;
 mod summary;
@@ -20,5 +21,6 @@ pub(crate) fn run(args: SnapshotArgs) -> Result<u8, Failure> {
         SnapshotVerb::Leaks(args) => leaks::run(args),
         SnapshotVerb::Diff(args) => diff::run(args),
         SnapshotVerb::Flame(args) => flame::run(args),
+        SnapshotVerb::Html(args) => html::run(args),
     }
 }

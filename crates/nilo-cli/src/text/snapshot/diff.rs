@@ -7,7 +7,7 @@ use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed};
 
 use super::located_table::{LocatedRow, write_located};
-use super::places::{grouped, moment_in_words, stack_in_words};
+use super::places::{grouped, stack_in_words, when_in_words};
 use crate::screen::Screen;
 use crate::text::table::{left, right, write_table};
 
@@ -57,10 +57,10 @@ pub(crate) fn write_snapshot_diff(
 fn write_side(out: &mut dyn Write, name: &str, compared: &ComparedSnapshot) -> std::io::Result<()> {
     writeln!(
         out,
-        "{name}: {}, GPU {}, most allocated at {}",
+        "{name}: {}, GPU {}, most allocated {}",
         printable(&compared.file),
         compared.device,
-        moment_in_words(&compared.peak_allocated_at)
+        when_in_words(&compared.peak_allocated_at)
     )
 }
 

@@ -7,9 +7,9 @@ use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed};
 
 use super::located_table::{LocatedRow, write_located};
-use super::places::{counted, grouped, stack_in_words};
+use super::places::{counted, events_in_words, grouped, stack_in_words};
 use crate::screen::Screen;
-use crate::text::number::{format_secs, format_share};
+use crate::text::number::format_share;
 use crate::text::table::right;
 
 /// Writes the stacks that accumulate, or that there is none.
@@ -18,28 +18,25 @@ pub(crate) fn write_snapshot_leaks(
     screen: Screen,
     answer: &SnapshotLeaksAnswer,
 ) -> std::io::Result<()> {
-    let duration = answer.duration_secs.map_or(String::new(), |secs| {
-        format!(" over {}", format_secs(Some(secs)))
-    });
-    let events = counted(answer.events, "event");
+    let events = events_in_words(answer.events, answer.duration_secs);
     let head = format!("{}, GPU {}", printable(&answer.file), answer.device);
     let growth = format_bytes_signed(answer.growth_bytes as f64);
     if answer.stack_count == 0 {
         return writeln!(
             out,
-            "{head}: nothing accumulates in {events}{duration}; the lowest level of allocated memory changed by {growth}."
+            "{head}: nothing accumulates in {events}; the lowest level of allocated memory changed by {growth}."
         );
     }
     writeln!(
         out,
-        "{head}: {} accumulated in {events}{duration}, from {}; the lowest level of allocated memory changed by {growth}",
+        "{head}: {} accumulated in {events}, from {}; the lowest level of allocated memory changed by {growth}",
         format_bytes(answer.accumulated_bytes as f64),
         counted(answer.stack_count, "call stack"),
     )?;
     let columns = [
         right("ALIVE"),
         right("BLOCKS").drops(2),
-        right("EVER FREED"),
+        right("FREED"),
         right("PER EVENT").drops(1),
         right("PER SECOND"),
     ];

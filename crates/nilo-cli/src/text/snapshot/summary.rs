@@ -3,6 +3,8 @@
 use std::io::Write;
 
 use nilo_answer::snapshot::call_stack::HeldByStack;
+use nilo_answer::snapshot::held_by::{HeldByCategory, HeldByPhase};
+use nilo_answer::snapshot::memory_category::{CategoryEvidence, MemoryCategory};
 use nilo_answer::snapshot::reserved_parts::ReservedParts;
 use nilo_answer::snapshot::settings_text::SnapshotSettings;
 use nilo_answer::snapshot::summary::{
@@ -12,13 +14,16 @@ use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
 use super::located_table::{LocatedRow, write_located};
-use super::places::{counted, grouped, moment_in_words, stack_in_words};
+use super::places::{events_in_words, grouped, stack_in_words, when_in_words};
 use crate::screen::Screen;
-use crate::text::number::{format_secs, format_share};
+use crate::text::number::format_share;
+use crate::text::one_line::one_line;
 use crate::text::table::{left, right, write_table};
 
-/// From this part of the reserved bytes on it is worth a try.
-const NOTABLE_FREE_SHARE: f64 = 0.1;
+/// Phases that are printed; JSON has all of them.
+const MOST_PHASES: usize = 10;
+/// The name of a phase.
+const PHASE_CHARS: usize = 60;
 
 /// Writes the summary; of several files a table first, then the one that reserved most.
 pub(crate) fn write_snapshot_summary(
@@ -77,15 +82,12 @@ fn write_device(
     snapshot: &SummarizedSnapshot,
     device: &SummarizedDevice,
 ) -> std::io::Result<()> {
-    let events = counted(device.events, "event");
-    let duration = device.duration_secs.map_or(String::new(), |secs| {
-        format!(" over {}", format_secs(Some(secs)))
-    });
     writeln!(
         out,
-        "{}, GPU {}: {events}{duration}",
+        "{}, GPU {}: {}",
         printable(&snapshot.file),
-        device.device
+        device.device,
+        events_in_words(device.events, device.duration_secs)
     )?;
     if device.begins_late {
         writeln!(
@@ -113,14 +115,14 @@ fn write_device(
     writeln!(out, "Settings: {}", settings_in_words(&snapshot.settings))?;
     writeln!(out, "\nReserved bytes at the peak of reserved memory:")?;
     write_parts(out, screen, &device.at_peak_reserved.parts)?;
-    let free = device.at_peak_reserved.parts.free_bytes();
-    if free as f64 >= NOTABLE_FREE_SHARE * device.peak_reserved_bytes as f64 {
+    if let Some(free) = device.notable_free_bytes() {
         writeln!(
             out,
             "{} of it was free; `nilo snapshot whatif` compares settings that may reserve less.",
             format_bytes(free as f64)
         )?;
     }
+    write_kinds(out, screen, device)?;
     if !snapshot.has_stacks {
         return writeln!(
             out,
@@ -139,6 +141,89 @@ fn write_device(
     write_holders(out, screen, &device.stacks)
 }
 
+/// What the allocated bytes were, and what the program was doing when it allocated them; nothing where nothing tells.
+fn write_kinds(
+    out: &mut dyn Write,
+    screen: Screen,
+    device: &SummarizedDevice,
+) -> std::io::Result<()> {
+    let is_known = |held: &HeldByCategory| held.category != MemoryCategory::Unknown;
+    if device.categories.iter().any(is_known) {
+        writeln!(out, "\nAllocated bytes at their peak, by category:")?;
+        let columns = [
+            left("CATEGORY"),
+            right("BYTES"),
+            right("SHARE"),
+            right("BLOCKS").drops(1),
+            left("DECIDED BY"),
+        ];
+        let rows: Vec<Vec<String>> = device.categories.iter().map(category_row).collect();
+        write_table(out, screen, &columns, &rows)?;
+    }
+    let is_named = |held: &HeldByPhase| held.phase.is_some();
+    if device.phases.iter().any(is_named) {
+        writeln!(
+            out,
+            "\nAllocated bytes at their peak, by annotation at allocation:"
+        )?;
+        let columns = [
+            left("PHASE"),
+            right("BYTES"),
+            right("SHARE"),
+            right("BLOCKS").drops(1),
+        ];
+        let rows: Vec<Vec<String>> = device
+            .phases
+            .iter()
+            .take(MOST_PHASES)
+            .map(|held| {
+                let phase = held.phase.as_deref().unwrap_or("(no annotation)");
+                vec![
+                    one_line(phase, PHASE_CHARS),
+                    format_bytes(held.bytes as f64),
+                    format_share(Some(held.share_ratio)),
+                    grouped(held.blocks),
+                ]
+            })
+            .collect();
+        write_table(out, screen, &columns, &rows)?;
+    }
+    Ok(())
+}
+
+fn category_row(held: &HeldByCategory) -> Vec<String> {
+    vec![
+        category_in_words(held.category).to_owned(),
+        format_bytes(held.bytes as f64),
+        format_share(Some(held.share_ratio)),
+        grouped(held.blocks),
+        evidence_in_words(held.decided_by).to_owned(),
+    ]
+}
+
+/// The name of a category.
+pub(crate) fn category_in_words(category: MemoryCategory) -> &'static str {
+    match category {
+        MemoryCategory::Parameters => "parameters",
+        MemoryCategory::OptimizerState => "optimizer state",
+        MemoryCategory::OptimizerStep => "optimizer step",
+        MemoryCategory::Gradients => "gradients",
+        MemoryCategory::Backward => "backward",
+        MemoryCategory::Activations => "activations",
+        MemoryCategory::Unknown => "unknown",
+    }
+}
+
+/// What decided a category.
+pub(crate) fn evidence_in_words(evidence: CategoryEvidence) -> &'static str {
+    match evidence {
+        CategoryEvidence::Frames => "frames",
+        CategoryEvidence::Annotation => "annotation",
+        CategoryEvidence::OtherFrames => "no known frame",
+        CategoryEvidence::NoStack => "no stack",
+    }
+}
+
 fn write_peak(
     out: &mut dyn Write,
     what: &str,
@@ -147,15 +232,15 @@ fn write_peak(
 ) -> std::io::Result<()> {
     writeln!(
         out,
-        "Peak {what}: {} ({} bytes) at {}",
+        "Peak {what}: {} ({} bytes) {}",
         format_bytes(bytes as f64),
         grouped(bytes),
-        moment_in_words(&at.moment)
+        when_in_words(&at.moment)
     )
 }
 
 /// The settings that are not PyTorch's defaults.
-fn settings_in_words(settings: &SnapshotSettings) -> String {
+pub(crate) fn settings_in_words(settings: &SnapshotSettings) -> String {
     match settings.configuration.trim() {
         "" if settings.expandable_segments => "expandable_segments:True".to_owned(),
         "" => "PyTorch's defaults".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use nilo_answer::snapshot::limit_problem::{LimitProblem, LimitProblemKind};
 use nilo_answer::snapshot::whatif::{ReplayLimitSource, ReplayedSettings, SnapshotWhatIfAnswer};
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
@@ -31,20 +32,56 @@ pub(crate) fn write_snapshot_whatif(
     if answer.begins_late {
         writeln!(
             out,
-            "The trace begins late: what was alive before is laid out anew where segments work differently, so take the figures as estimates."
+            "The trace begins late: blocks allocated before it are re-placed in the replay where segments work differently, so the figures are estimates."
+        )?;
+    }
+    if answer.waiting_frees > 0 {
+        writeln!(
+            out,
+            "{} waited for another stream, which takes as long as the GPU needs: reserved memory may differ from run to run.",
+            counted(answer.waiting_frees, "free")
         )?;
     }
     if let Some(limit) = answer.limit_bytes {
         let source = match answer.limit_source {
             ReplayLimitSource::Given => "as given",
-            _ => "as the failed allocations show",
+            _ => "inferred from failed allocations",
         };
-        writeln!(out, "Limit: {} ({source})", format_bytes(limit as f64))?;
+        match &answer.limit_range {
+            Some(range) => writeln!(
+                out,
+                "Limit: between {} and {} ({source}); replayed within the lower one",
+                format_bytes(range.at_least_bytes as f64),
+                format_bytes(range.below_bytes as f64)
+            )?,
+            None => writeln!(out, "Limit: {} ({source})", format_bytes(limit as f64))?,
+        }
+    }
+    if let Some(problem) = &answer.limit_problem {
+        writeln!(out, "{}", limit_problem_in_words(problem))?;
+        if problem.is_certain() {
+            return Ok(());
+        }
     }
     writeln!(out)?;
     write_compared(out, screen, answer)?;
     writeln!(out)?;
     write_difference(out, answer)
+}
+
+fn limit_problem_in_words(problem: &LimitProblem) -> String {
+    let needed = format_bytes(problem.needed_bytes as f64);
+    match problem.kind {
+        LimitProblemKind::SmallestSegment => format!(
+            "The program would not fit: the smallest segment that it needs takes {needed}, whatever the settings."
+        ),
+        LimitProblemKind::InUseAtStart => {
+            format!("The program would not fit: it has {needed} in use when the trace begins.")
+        }
+        LimitProblemKind::ReservedAtStart => format!(
+            "When the trace begins, {needed} is reserved already: only a trace that starts at the first allocation can show whether the program would fit."
+        ),
+    }
 }
 
 fn write_compared(
@@ -71,9 +108,14 @@ fn write_compared(
     };
     let mut rows = vec![row("as recorded".to_owned(), String::new(), recorded)];
     for tried in &answer.compared {
-        let ratio = |bytes: u64| bytes as f64 / recorded.peak_reserved_bytes.max(1) as f64 - 1.0;
-        let change = format_change(Some(ratio(tried.peak_reserved_bytes)));
-        rows.push(row(printable(&tried.configuration), change, tried));
+        let (before, after) = (recorded.peak_reserved_bytes, tried.peak_reserved_bytes);
+        // Where nothing could be reserved, nothing was saved.
+        let ratio = (before > 0 && after > 0).then(|| after as f64 / before as f64 - 1.0);
+        rows.push(row(
+            printable(&tried.configuration),
+            format_change(ratio),
+            tried,
+        ));
     }
     write_table(out, screen, &columns, &rows).map(drop)
 }
@@ -92,7 +134,7 @@ fn write_difference(out: &mut dyn Write, answer: &SnapshotWhatIfAnswer) -> std::
         )?,
         std::cmp::Ordering::Equal => writeln!(
             out,
-            "Just as much would have been reserved with {configuration}."
+            "The same amount would have been reserved with {configuration}."
         )?,
         std::cmp::Ordering::Greater => writeln!(
             out,
@@ -107,12 +149,25 @@ fn write_difference(out: &mut dyn Write, answer: &SnapshotWhatIfAnswer) -> std::
             events_in_words(&tried.avoided_oom_events)
         )?;
     }
-    if !tried.remaining_oom_events.is_empty() {
+    let depends = &tried.depends_on_limit_oom_events;
+    let mut remaining = tried.remaining_oom_events.clone();
+    remaining.retain(|event| !depends.contains(event));
+    if !remaining.is_empty() {
         writeln!(
             out,
             "Not avoided: {} at {}.",
-            counted(tried.remaining_oom_events.len() as u64, "failed allocation"),
-            events_in_words(&tried.remaining_oom_events)
+            counted(remaining.len() as u64, "failed allocation"),
+            events_in_words(&remaining)
+        )?;
+    }
+    if let Some(range) = answer.limit_range.filter(|_| !depends.is_empty()) {
+        writeln!(
+            out,
+            "Depends on the limit: {} at {}, avoided if the process may use almost {}, and not if it may use {} only.",
+            counted(depends.len() as u64, "failed allocation"),
+            events_in_words(depends),
+            format_bytes(range.below_bytes as f64),
+            format_bytes(range.at_least_bytes as f64)
         )?;
     }
     if tried.new_ooms > 0 {
@@ -122,7 +177,19 @@ fn write_difference(out: &mut dyn Write, answer: &SnapshotWhatIfAnswer) -> std::
             counted(tried.new_ooms, "allocation")
         )?;
     }
-    let is_better = (tried.ooms(), after) < (recorded.ooms(), before);
+    if let Some(limit) = answer.limit_bytes
+        && answer.limit_source == ReplayLimitSource::Given
+        && answer.limit_problem.is_none()
+        && recorded.ooms() > 0
+        && tried.ooms() > 0
+    {
+        let limit = format_bytes(limit as f64);
+        return writeln!(
+            out,
+            "The program would not fit into {limit} with any of these settings."
+        );
+    }
+    let is_better = !depends.is_empty() || (tried.ooms(), after) < (recorded.ooms(), before);
     match is_better {
         true => writeln!(
             out,

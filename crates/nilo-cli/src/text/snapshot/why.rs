@@ -8,7 +8,7 @@ use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
 use super::located_table::{LocatedRow, write_located};
-use super::places::{counted, grouped, moment_in_words, stack_in_words};
+use super::places::{counted, event_in_words, grouped, stack_in_words};
 use super::summary::{write_holders, write_parts};
 use crate::screen::Screen;
 use crate::text::table::right;
@@ -38,42 +38,10 @@ pub(crate) fn write_snapshot_why(
 }
 
 fn write_oom(out: &mut dyn Write, screen: Screen, oom: &ExplainedOom) -> std::io::Result<()> {
-    let bytes = |bytes: u64| format_bytes(bytes as f64);
-    writeln!(
-        out,
-        "GPU {} at {}: {} asked by {}",
-        oom.device,
-        moment_in_words(&oom.moment),
-        bytes(oom.asked_bytes),
-        stack_in_words(&oom.request)
-    )?;
-    writeln!(out, "Cause: {}", cause_in_words(oom))?;
-    let limit = match oom.limited_by {
-        OomLimit::Process => format!(
-            "the process's own (the device had {} free)",
-            bytes(oom.device_free_bytes)
-        ),
-        OomLimit::Device => format!(
-            "the device, which had {} free of the {} asked from it",
-            bytes(oom.device_free_bytes),
-            bytes(oom.asked_from_driver_bytes)
-        ),
-    };
-    writeln!(out, "Limit: {limit}")?;
-    writeln!(
-        out,
-        "Largest free block it could have had: {} of {} free in its pool and stream",
-        bytes(oom.largest_eligible_bytes),
-        bytes(oom.eligible_free_bytes)
-    )?;
-    let fits = if oom.fits_defragmented { "yes" } else { "no" };
-    writeln!(out, "Would fit without fragmentation: {fits}")?;
-    let served = match oom.expandable_segments_would_serve {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "they were on",
-    };
-    writeln!(out, "Served with expandable segments, by replay: {served}")?;
+    writeln!(out, "GPU {} at {}", oom.device, oom_title(oom))?;
+    for sentence in oom_sentences(oom) {
+        writeln!(out, "{sentence}")?;
+    }
     for advice in &oom.advice {
         writeln!(out, "Advice: {}", printable(advice))?;
     }
@@ -83,14 +51,77 @@ fn write_oom(out: &mut dyn Write, screen: Screen, oom: &ExplainedOom) -> std::io
         write_pinned(out, screen, pinned)?;
     }
     if !oom.pinned_by.is_empty() {
-        writeln!(out, "\nWho lives in the segments with gaps:")?;
+        writeln!(out, "\nBlocks pinning partly free segments:")?;
         write_pinned_by(out, screen, &oom.pinned_by)?;
+        if let Some(note) = pinned_note(oom) {
+            writeln!(out, "{note}")?;
+        }
     }
     if !oom.holders.is_empty() {
         writeln!(out, "\nAllocated bytes by call stack:")?;
         write_holders(out, screen, &oom.holders)?;
     }
     Ok(())
+}
+
+/// When, how much, by whom.
+pub(crate) fn oom_title(oom: &ExplainedOom) -> String {
+    format!(
+        "{}: {} requested by {}",
+        event_in_words(&oom.moment),
+        format_bytes(oom.asked_bytes as f64),
+        stack_in_words(&oom.request)
+    )
+}
+
+/// Why it failed, and what would have served it.
+pub(crate) fn oom_sentences(oom: &ExplainedOom) -> Vec<String> {
+    let bytes = |bytes: u64| format_bytes(bytes as f64);
+    let limit = match oom.limited_by {
+        OomLimit::Process => format!(
+            "the process's own (the device had {} free)",
+            bytes(oom.device_free_bytes)
+        ),
+        OomLimit::Device => format!(
+            "the device, which had {} free of the {} requested from it",
+            bytes(oom.device_free_bytes),
+            bytes(oom.asked_from_driver_bytes)
+        ),
+    };
+    let fits = if oom.fits_defragmented { "yes" } else { "no" };
+    let served = match (oom.expandable_segments_would_serve, oom.depends_on_limit) {
+        (Some(true), _) => "yes".to_owned(),
+        (Some(false), _) => "no".to_owned(),
+        (None, Some(range)) => format!(
+            "depends on the process's limit, which lies between {} and {}",
+            bytes(range.at_least_bytes),
+            bytes(range.below_bytes)
+        ),
+        (None, None) => "already on".to_owned(),
+    };
+    vec![
+        format!("Cause: {}", cause_in_words(oom)),
+        format!("Limit: {limit}"),
+        format!(
+            "Largest usable free block: {} of {} free in its pool and stream",
+            bytes(oom.largest_eligible_bytes),
+            bytes(oom.eligible_free_bytes)
+        ),
+        format!("Would fit without fragmentation: {fits}"),
+        format!("Succeeds with expandable_segments (replayed): {served}"),
+    ]
+}
+
+/// What is to be known of the free bytes that stacks keep, where they add up to more than there is.
+pub(crate) fn pinned_note(oom: &ExplainedOom) -> Option<String> {
+    let kept = oom.pinned_by.iter().map(|stack| stack.kept_free_bytes);
+    let stranded = oom.parts.stranded_bytes;
+    (kept.sum::<u64>() > stranded).then(|| {
+        format!(
+            "Segments with blocks of several call stacks are counted for each, so the rows add up to more than the {} stranded.",
+            format_bytes(stranded as f64)
+        )
+    })
 }
 
 fn cause_in_words(oom: &ExplainedOom) -> String {
@@ -106,7 +137,7 @@ fn cause_in_words(oom: &ExplainedOom) -> String {
             format_bytes(oom.largest_eligible_bytes as f64)
         ),
         OomCause::PendingFrees => format!(
-            "{} had been given back but other streams were not done with it; {free} was free",
+            "{} had been freed but was still in use by other streams; {free} was free",
             format_bytes(oom.parts.pending_bytes as f64)
         ),
         OomCause::TooMuchInUse => format!(
@@ -123,7 +154,7 @@ fn write_pinned(
 ) -> std::io::Result<()> {
     writeln!(
         out,
-        "\nA segment of {} would have been large enough; {} in it ({}) kept it:",
+        "\nA segment of {} would have been large enough; it was pinned by {} ({}):",
         format_bytes(pinned.segment_bytes as f64),
         counted(pinned.pinned_blocks, "block"),
         format_bytes(pinned.pinned_bytes as f64)
