@@ -7,7 +7,7 @@
         nilometer.log({"loss": 1 / (step + 1)}, step=step)
 
 Under `nilo run -- python train.py` everything lands in that run, beside its memory.
-The classes lie in `nilometer.memory`, `.profiling`, `.metrics`, `.buffers`, `.optimize` and `.bpe`, and most are importable from here; they are loaded when first used.
+The classes lie in `nilometer.memory`, `.profiling`, `.metrics`, `.buffers`, `.optimize`, `.fit` and `.bpe`, and most are importable from here; they are loaded when first used.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _HOMES = {
 }
 # They are functions of PyTorch models: `import *` works without PyTorch too.
 _NEED_TORCH = {"TrainingMemoryOptimizer", "estimate_memory_requirements"}
-_MODULES = {"bpe", "buffers", "integrations", "memory", "metrics", "optimize", "profiling", "reading", "torch"}
+_MODULES = {"bpe", "buffers", "fit", "integrations", "memory", "metrics", "optimize", "profiling", "reading", "torch"}
 
 __all__ = [
     "NilometerError",

@@ -40,10 +40,19 @@ def end_all(error: BaseException | None, exit_code: int | None) -> None:
                 run.correct_end(INTERRUPTED, exit_code)
         # A child of multiprocessing waits for its threads only after this; they may log until then.
         stays_open = exit_code is not None and other_threads_go_on()
-        for run in _open_runs.all_open():
+    except Exception as trouble:  # noqa: BLE001 - the program's own exit goes on
+        _say(trouble)
+        stays_open = False
+    for run in _open_runs.all_open():
+        # One that cannot be finished keeps no other from its end.
+        try:
             if stays_open:
                 run.end(exit_code)
             else:
                 run.finish(exit_code, at_exit=True)
-    except Exception as trouble:  # noqa: BLE001 - the program's own exit goes on
-        sys.stderr.write(f"nilometer: the run could not be finished: {trouble}\n")
+        except Exception as trouble:  # noqa: BLE001
+            _say(trouble)
+
+
+def _say(trouble: Exception) -> None:
+    sys.stderr.write(f"nilometer: the run could not be finished: {trouble}\n")

@@ -27,11 +27,14 @@ _NO_CRASH = (KeyboardInterrupt, SystemExit, GeneratorExit)
 # Longer texts are cut in the native half; this only keeps huge ones from being handed over.
 _MOST_CHARS = 100_000
 _MOST_CAUSES = 8
+_MOST_FRAMES = 12
 
 _watches_threads = False
 _watches_cells = False
 _recorded: BaseException | None = None
 _recorded_with_cell = False
+# The latest exception of a thread. It is not kept: the thread's variables go with it.
+_recorded_in_thread: int | None = None
 # What the last cell of a notebook raised.
 _error_of_last_cell: BaseException | None = None
 
@@ -41,7 +44,14 @@ def unhandled_exception() -> BaseException | None:
     if is_interactive():
         return _error_of_last_cell
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    return error if isinstance(error, BaseException) else None
+    return error if isinstance(error, BaseException) and _has_ended_program(error) else None
+
+
+def _has_ended_program(error: BaseException) -> bool:
+    """Whether it has left the outermost function of the program. Consoles and test runners keep exceptions there that they have caught."""
+    trace = error.__traceback__
+    # A program that cannot be compiled has not begun, and has not imported this.
+    return trace is not None and trace.tb_frame.f_back is None
 
 
 def is_interactive() -> bool:
@@ -64,13 +74,14 @@ def is_crash(error: BaseException | None) -> bool:
 
 def record_exception(run_dir: Any, error: BaseException | None, thread: str | None = None, cell: int | None = None) -> None:
     """Adds an exception to a run, once; that of a cell once more, without the cell, when it ends the notebook. Never raises, whatever the exception's own methods do."""
-    global _recorded, _recorded_with_cell
+    global _recorded, _recorded_with_cell, _recorded_in_thread
     if run_dir is None or error is None or not is_crash(error):
         return
     if error is _recorded and (cell is not None or not _recorded_with_cell):
         return
     try:
-        raised_at, user_code = _places(error.__traceback__)
+        frames, user_code = _places(error.__traceback__)
+        raised_at = frames[-1] if frames else None
         _native.record_exception(
             run_dir,
             _type_name(type(error)),
@@ -79,12 +90,20 @@ def record_exception(run_dir: Any, error: BaseException | None, thread: str | No
             cell=cell,
             raised_at=raised_at,
             user_code=user_code if user_code != raised_at else None,
+            frames=frames,
             causes=_causes(error),
         )
         if thread is None:
             _recorded, _recorded_with_cell = error, cell is not None
+        else:
+            _recorded_in_thread = id(error)
     except BaseException:  # noqa: BLE001 - the program is ending by an exception of its own, which must be the one that is seen
         pass
+
+
+def is_recorded(error: BaseException) -> bool:
+    """Whether it was added to a run: the hooks of `nilo run` ask, so that it is told once."""
+    return error is _recorded or id(error) == _recorded_in_thread
 
 
 def watch_threads(run_dir: Any) -> None:
@@ -163,17 +182,18 @@ def _causes(error: BaseException) -> list[str]:
     return found
 
 
-def _places(trace: TracebackType | None) -> tuple[Place | None, Place | None]:
-    """Where it was raised, and the innermost line of code that is neither a library's nor Python's own."""
-    raised_at = user_code = None
-    libraries = _library_folders()
+def _places(trace: TracebackType | None) -> tuple[list[Place], Place | None]:
+    """The last lines on the way to where it was raised, and the innermost of all that is neither a library's nor Python's own."""
+    frames: list[Place] = []
+    user_code = None
     while trace is not None:
         code = trace.tb_frame.f_code
-        raised_at = (_text(code.co_filename), int(trace.tb_lineno or 0), _text(code.co_name))
-        if not _is_library(raised_at[0], libraries):
-            raised_at = user_code = (_cell_of(raised_at[0]) or raised_at[0], *raised_at[1:])
+        place = (_text(code.co_filename), int(trace.tb_lineno or 0), _text(code.co_name))
+        if not _is_library(place[0]):
+            place = user_code = (_cell_of(place[0]) or place[0], *place[1:])
+        frames = [*frames[1 - _MOST_FRAMES :], place]
         trace = trace.tb_next
-    return raised_at, user_code
+    return frames, user_code
 
 
 def _cell_of(file: str) -> str | None:
@@ -189,16 +209,7 @@ def _text(value: object) -> str:
     return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
-def _library_folders() -> tuple[str, ...]:
-    import sysconfig
+def _is_library(file: str) -> bool:
+    from ._library_files import is_library_file
 
-    paths = sysconfig.get_paths()
-    folders = {paths.get(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    folders.add(os.path.dirname(os.path.abspath(__file__)))
-    return tuple(os.path.join(folder, "") for folder in folders if folder)
-
-
-def _is_library(file: str, libraries: tuple[str, ...]) -> bool:
-    if file.startswith("<frozen "):
-        return True
-    return file.startswith(libraries) or f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file
+    return file.startswith(os.path.join(os.path.dirname(os.path.abspath(__file__)), "")) or is_library_file(file)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from ._training_run import Run
 
+# Who began the run of NILO_RUN_DIR: a process and the run's folder.
+STARTED_BY = "NILO_RUN_STARTED_BY"
+
 lock = threading.RLock()
 # The latest last.
 _open: list[Run] = []
@@ -59,12 +62,20 @@ def remove(run: Run) -> None:
                 _last_finished = run
         remaining = _note_current()
         if _is_own(run) and os.environ.get("NILO_RUN_DIR") == _path(run):
-            own = [_path(other) for other in remaining if _is_own(other)]
-            outer = own[-1] if own else run._outer
-            if outer is None:
-                del os.environ["NILO_RUN_DIR"]
+            own = [other for other in remaining if _is_own(other)]
+            if own:
+                tell_children(_path(own[-1]), own[-1]._started_by)
             else:
-                os.environ["NILO_RUN_DIR"] = outer
+                tell_children(run._outer, run._outer_started_by)
+
+
+def tell_children(run_dir: str | None, started_by: str | None) -> None:
+    """Says which run the processes that are started from here on are below, and who began it."""
+    for name, value in (("NILO_RUN_DIR", run_dir), (STARTED_BY, started_by)):
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _note_current() -> list[Run]:
@@ -89,7 +100,7 @@ def last_finished() -> Run | None:
 
 def make_room(*, beside: bool = False) -> None:
     """Ends the runs that a new one of this thread or task takes the place of: the current one, and of those beside it the ones whose training is over.
-    A run within its `with` block ends with that.
+    A run within its `with` block ends with that, and one that a logger made for itself lies beside the new one from here on.
 
     A new one `beside` the current one leaves that open.
     """
@@ -100,7 +111,11 @@ def make_room(*, beside: bool = False) -> None:
             # Inherited by a fork: it is the parent's to end.
             _open.remove(run)
         elif not _is_of_others(run):
-            run.finish(0)
+            if run._was_made_for_training and not run._training_is_over and run._training is not None and run._training() is not None:
+                # A logger made it for itself, and has not said that it is done with it.
+                run._is_beside = True
+            else:
+                run.finish(0)
 
 
 def _is_of_others(run: Run) -> bool:
@@ -126,9 +141,25 @@ def all_open() -> list[Run]:
 
 def started_under() -> str | None:
     """The run that this process was started under; those that it began itself are not meant."""
+    own = _told_to_children()
+    return (os.environ.get("NILO_RUN_DIR") or None) if own is None else own._outer
+
+
+def said_of_outer_run() -> str | None:
+    """What this process was told of who began the run that it was started under."""
+    own = _told_to_children()
+    return os.environ.get(STARTED_BY) if own is None else own._outer_started_by
+
+
+def beside(path: str) -> Run | None:
+    """The run in this folder, where it is open beside the current one."""
+    return next((run for run in _open if run._is_beside and run._opened_by == os.getpid() and _path(run) == path), None)
+
+
+def _told_to_children() -> Run | None:
+    """The run of this process that NILO_RUN_DIR names."""
     path = os.environ.get("NILO_RUN_DIR") or None
-    own = [run for run in _open if _is_own(run) and _path(run) == path]
-    return own[0]._outer if own else path
+    return next((run for run in _open if _is_own(run) and _path(run) == path), None)
 
 
 def _is_own(run: Run) -> bool:

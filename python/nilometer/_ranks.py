@@ -25,14 +25,33 @@ def ranks_key(name: str | None, begun: dict[str | None, int]) -> tuple[str, bool
     The n-th run of a name belongs to the n-th of that name in the other ranks.
     True where no later launch can have the text either: a rank then joins the run even if the others have left it.
     """
-    place = _native.own_rank()
-    if place is None and _ask_torch():
-        place = _native.own_rank()
+    place = _own_place()
     if place is None:
         return None
     begun[name] = begun.get(name, 0) + 1
-    launch, is_unique = _launch()
+    launch, is_unique = _launch(os.getpid(), os.getppid())
     return "\n".join([launch, str(place[1]), str(name), str(begun[name])]), is_unique
+
+
+def own_rank() -> int | None:
+    """This process's rank in a distributed program; None for a program alone."""
+    place = _own_place()
+    return None if place is None else place[0]
+
+
+def launch_of(program: int, parent: int) -> tuple[str, bool] | None:
+    """What the ranks of this launch have in common, and whether no later launch has it; None for a program alone. `program` is the rank that this process is, or is a worker of."""
+    return None if _own_place() is None else _launch(program, parent)
+
+
+def first_rank_of_lightning() -> int | None:
+    """The process of Lightning's first rank, where that started this one; it may have logged before it knew that it is a rank."""
+    return os.getppid() if _is_started_by_lightning() and os.environ["LOCAL_RANK"] != "0" else None
+
+
+def _own_place() -> tuple[int, int] | None:
+    place = _native.own_rank()
+    return _native.own_rank() if place is None and _ask_torch() else place
 
 
 def _ask_torch() -> bool:
@@ -52,19 +71,19 @@ def _ask_torch() -> bool:
     return True
 
 
-def _launch() -> tuple[str, bool]:
+def _launch(program: int, parent: int) -> tuple[str, bool]:
     """What tells this launch from every other that runs, and whether from those to come as well: a shell or a program may launch twice."""
     if _is_started_by_lightning():
-        return "lightning " + _process(os.getpid() if os.environ["LOCAL_RANK"] == "0" else os.getppid()), False
+        return "lightning " + process_key(program if os.environ["LOCAL_RANK"] == "0" else parent), False
     if _is_told_by_torch:
-        return f"spawned {os.environ.get('MASTER_PORT')} " + _process(os.getppid()), False
+        return f"spawned {os.environ.get('MASTER_PORT')} " + process_key(os.getppid()), False
     told = os.environ
     if told.get("RANK") and told.get("WORLD_SIZE"):
         names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
         parts = [told.get(name, "") for name in names]
         is_on_one_machine = told.get("LOCAL_WORLD_SIZE", told["WORLD_SIZE"]) == told["WORLD_SIZE"] and not told.get("SLURM_STEP_ID")
         if is_on_one_machine:
-            parts.append(_process(os.getppid()))
+            parts.append(process_key(parent))
         slurm = [told.get("SLURM_JOB_ID", ""), told.get("SLURM_STEP_ID", "")]
         # Torchrun starts each rank once in each attempt.
         is_unique = is_on_one_machine and bool(told.get("TORCHELASTIC_RUN_ID"))
@@ -72,7 +91,7 @@ def _launch() -> tuple[str, bool]:
     for names in _LAUNCH:
         if told.get(names[0]):
             return " ".join(told.get(name, "") for name in names), False
-    return _process(os.getppid()), False
+    return process_key(parent), False
 
 
 def _is_started_by_lightning() -> bool:
@@ -95,6 +114,6 @@ def begun_by_first_rank(path: str) -> dict[str, Any] | None:
     return told if is_first else None
 
 
-def _process(pid: int) -> str:
+def process_key(pid: int) -> str:
     """A process, told apart from others that had its number."""
     return f"{os.uname().nodename} {pid} {_native.process_started(pid) or ''}"

@@ -7,8 +7,6 @@ import os
 from . import _native
 from ._trouble import report
 
-DEFAULT_INTERVAL_SECS = 0.1
-
 
 def runs_folder() -> str:
     """The folder that holds runs: `NILO_DIR`, or `dir` of the nearest `nilo.toml`, or `.nilo`."""
@@ -27,10 +25,10 @@ def interval_secs(asked: float | None) -> float:
     if asked is not None:
         return float(asked)
     try:
-        return _native.configured_interval() or DEFAULT_INTERVAL_SECS
+        return _native.configured_interval()
     except ValueError as error:
         report(str(error))
-        return DEFAULT_INTERVAL_SECS
+        return _native.DEFAULT_INTERVAL_SECS
 
 
 def is_disabled() -> bool:

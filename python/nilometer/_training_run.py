@@ -37,9 +37,11 @@ class Run(_native.Run):
     [1.0, 0.5, 0.3333333333333333]
     """
 
-    # The process that began it here, what NILO_RUN_DIR was before, and the training (a callback, a logger) that it belongs to.
+    # The process that began it here, what NILO_RUN_DIR and NILO_RUN_STARTED_BY were before, what the latter is while it is open, and the training (a callback, a logger) that it belongs to.
     _begun_by: int | None = None
     _outer: str | None = None
+    _outer_started_by: str | None = None
+    _started_by: str | None = None
     _training: Callable[[], object] | None = None
     _was_made_for_training = False
     _training_is_over = False
@@ -152,8 +154,11 @@ class Run(_native.Run):
     def _finish(self, exit_code: int | None, *, at_exit: bool = False, is_interrupted: bool = False) -> None:
         for part in list(settle_before_finish):
             part.settle()
-        super().finish(exit_code, at_exit=at_exit, is_interrupted=is_interrupted)
-        _open_runs.remove(self)
+        try:
+            super().finish(exit_code, at_exit=at_exit, is_interrupted=is_interrupted)
+        finally:
+            # Also where strict mode raises what was lost: the run is over.
+            _open_runs.remove(self)
 
     def _exception_in_flight(self) -> BaseException | None:
         """The exception that is being handled, unless the run began while that was so already."""

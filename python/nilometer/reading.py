@@ -202,7 +202,7 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
     Of a run that was copied there, only a path says which is meant; everything else is a ValueError.
     """
     if run is None:
-        raise ValueError("read_run: None is no run; the path of a run that stores nothing is None")
+        raise ValueError("read_run: None is not a run; a run that stores nothing has no path")
     # The folder is not asked for where a path says it.
     root = dir if dir is not None else "." if (pathlib.Path(run) / "run.json").is_file() else runs_folder()
     return RecordedRun(_native.find_run(root, run))

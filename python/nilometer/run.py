@@ -2,7 +2,7 @@
 
 Each training is a run of its own. Below `nilo run`, or below a program that has a run, it lies inside that job, which records its memory.
 Otherwise the program makes its own, in `./.nilo/` (or `dir=`, or `NILO_DIR`), and a thread records the memory of the process tree.
-A program that only logs, without `init()`, adds to the job itself. Ranks of a distributed program share one run.
+The first program of a job that only logs, without `init()`, adds to the job itself; a further one has a run of its own in it. Ranks of a distributed program share one run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from . import _native, _open_runs
 from ._end_of_runs import watch_end
+from ._program import adds_to, said_to_children, script_name, shared_key
 from ._provenance import command, notebook_name, program_json
 from ._ranks import begun_by_first_rank, ranks_key
 from ._run_settings import interval_secs, is_disabled, runs_folder
@@ -69,6 +70,9 @@ def init(
             job = os.fspath(Run.job_of(outer))
             outer = None if job == outer else job
         started_by, outer = outer, _unless_over(outer)
+        if outer is not None and not is_disabled():
+            # Another program that logs without `init()` has a run of its own then.
+            adds_to(outer)
         run = begin(
             name,
             dir=dir,
@@ -80,14 +84,19 @@ def init(
             started_by=started_by,
             joined=joined,
         )
-        if run.path is not None:
-            # Processes that this one starts join the run.
-            run._outer = outer
-            os.environ["NILO_RUN_DIR"] = os.fspath(run.path)
-        _open_runs.add(run)
+        _open(run, outer)
     if config is not None:
         run.config(config)
     return run
+
+
+def _open(run: Run, outer: str | None) -> None:
+    """Makes a run the current one. Workers that this process starts join it."""
+    if run.path is not None:
+        run._outer, run._outer_started_by = outer, _open_runs.said_of_outer_run()
+        run._started_by = said_to_children(os.fspath(run.path))
+        _open_runs.tell_children(os.fspath(run.path), run._started_by)
+    _open_runs.add(run)
 
 
 def begin(
@@ -101,8 +110,10 @@ def begin(
     inside: str | None = None,
     started_by: str | None = None,
     joined: str | None = None,
+    shared: tuple[str, bool] | None = None,
 ) -> Run:
     """A run beside the current one, which stays what it is. With `inside` it lies in that job; `joined` is the folder that another rank made for it.
+    `shared` is the key of processes that share it, where they are not the ranks that begin a run of this name (see `ranks_key`).
 
     `started_by` is the job that the process was started in; where the run does not lie in it, it tells its id.
     """
@@ -117,7 +128,7 @@ def begin(
         if memory and inside is None:
             _stand_by(run, interval)
         return _begun_here(run, name, dir, resumes)
-    program, ranks = program_json(), ranks_key(name, _begun)
+    program, ranks = program_json(), shared or ranks_key(name, _begun)
     left = _job_id(started_by) if started_by and not inside else None
     run = None
     for job in (inside, None) if inside else (None,):
@@ -238,6 +249,7 @@ def continue_run(run: Run, earlier: str) -> None:
 def current_run() -> Run:
     """The run that points go to: the one that this thread or asyncio task began, or else the latest; made or joined where there was none yet.
 
+    Of several loggers that are open at once, the first one's: the runs of the others lie beside it.
     After `finish()` it is the run that ended, whose `path` can be read: to ask for it begins no other.
     """
     run = _open_runs.current()
@@ -308,12 +320,18 @@ def joined_run() -> Run | None:
         if run is not None or _open_runs.last_finished() is not None or _native.run_is_abandoned(path):
             return run
         try:
-            run = Run(path)
+            is_ours = adds_to(path)
+            beside = None if is_ours else _open_runs.beside(path)
+            run = Run(path) if beside is None else beside
         except OSError as error:
             report(f"cannot join the run of NILO_RUN_DIR: {error}")
             return None
-        run._is_implicit = True
-        _open_runs.add_for_main_thread(run)
+        if is_ours:
+            run._is_implicit = True
+            _open_runs.add_for_main_thread(run)
+        elif beside is None:
+            # What another program has logged there is not mixed with what this one logs, which begins a run of its own.
+            _open_runs.add(run, beside=True)
         watch_end()
         return run
 
@@ -331,7 +349,7 @@ def log(values: Mapping[str, Any], step: int | None = None) -> None:
 
 def mark(text: str) -> None:
     """Sets a mark in the current run: `mark("epoch 3")`."""
-    run_to_log_to().mark(str(text))
+    run_to_log_to().mark(text)
 
 
 def finish(exit_code: int | None = None) -> None:
@@ -342,10 +360,12 @@ def finish(exit_code: int | None = None) -> None:
 
 
 def _join() -> Run:
-    """Adds to the run that this process was started under, as it is; without one, or where that is over, begins one."""
+    """Adds to the run that this process was started under, as it is; without one, or where that is over or another program's, begins one."""
     path = os.environ.get("NILO_RUN_DIR")
     if path and not is_disabled() and not _native.run_is_abandoned(path):
         try:
+            if not adds_to(path):
+                return _begin_in_job_of_others()
             run = Run(path)
             _open_runs.add(run)
             watch_end()
@@ -355,6 +375,14 @@ def _join() -> Run:
             # Whatever is begun now cannot lie inside it either.
             del os.environ["NILO_RUN_DIR"]
     return init()
+
+
+def _begin_in_job_of_others() -> Run:
+    """As `init`, for a program that logs in a job that another program has added to; its workers and ranks find the run by a key."""
+    outer = _open_runs.started_under()
+    run = begin(script_name(), inside=_unless_over(outer), started_by=outer, shared=shared_key())
+    _open(run, outer)
+    return run
 
 
 # Under `nilo run` an import is enough: the run is there already.

@@ -4,6 +4,8 @@
 
 From then on the run has `data`, `forward`, `backward` and `optimizer` for every step, the step itself,
 samples (and tokens) a second, and the GPU's memory. `watched.remove()` ends it; `with watch(...)` does so by itself.
+
+`record_history` (in `_torch_history.py`) records what the CUDA allocator does.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ except ImportError as error:
     raise ImportError("nilometer.torch needs PyTorch: pip install torch") from error
 
 from . import _native, _open_runs
+from ._torch_history import HistoryRecording as HistoryRecording
+from ._torch_history import record_history as record_history
 from ._training_run import Run, settle_before_finish
 from ._trouble import is_strict, report, require, require_type
 from .profiling import GPUMemoryProfiler, ThroughputTracker, TrainingTimer
@@ -46,7 +50,8 @@ def watch(
 
     `optimizer` is the model's optimizer or several of them; without it, every optimizer that holds parameters of the model.
     `data` is the time from the end of a step to the next forward; with `loader` it is the time that the loader took.
-    `every=N` records each Nth step. Otherwise every step is recorded on the CPU, and on a GPU as many as take 0.05 % of the time.
+    `every=N` records each Nth step. Otherwise every step is recorded on the CPU, and on a GPU the first three and as many as take 0.05 % of the time.
+    On a GPU each phase has the peak of memory that PyTorch had allocated in it, at least and at most; PyTorch's own peak is read and never reset.
     `step` is the number of the first step; None leaves the step to somebody else.
     What lies between the model's output and its first gradient, the loss, belongs to no phase.
     `with watched.throughput.paused():` leaves an evaluation out of the samples a second; in reinforcement learning a call without
@@ -326,7 +331,10 @@ def _timed_iterator(loader_ref: Any, watch_ref: Any) -> Any:
 def _optimizers(given: Any) -> list[torch.optim.Optimizer]:
     if given is None:
         return []
-    found = [given] if hasattr(given, "step") else list(given)
+    is_one = hasattr(given, "step")
+    if not is_one and not isinstance(given, Iterable):
+        raise TypeError(f"optimizer must be an Optimizer or several of them, not {type(given).__name__}")
+    found = [given] if is_one else list(given)
     # Accelerate and others wrap the optimizer that does the work.
     found = [getattr(optimizer, "optimizer", optimizer) for optimizer in found]
     for optimizer in found:

@@ -15,7 +15,7 @@ type FramePlace = (Text, u32, Text);
 
 /// Adds an unhandled exception to a run. Works at any time, also when the stream of this process is closed; false when it could not be stored.
 #[pyfunction]
-#[pyo3(signature = (run_dir, type_name, message, *, thread=None, cell=None, raised_at=None, user_code=None, causes=Vec::new()))]
+#[pyo3(signature = (run_dir, type_name, message, *, thread=None, cell=None, raised_at=None, user_code=None, frames=Vec::new(), causes=Vec::new()))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn record_exception(
     py: Python<'_>,
@@ -26,14 +26,13 @@ pub(crate) fn record_exception(
     cell: Option<u64>,
     raised_at: Option<FramePlace>,
     user_code: Option<FramePlace>,
+    frames: Vec<FramePlace>,
     causes: Vec<Text>,
 ) -> bool {
-    let place = |place: Option<FramePlace>| {
-        place.map(|(file, line, function)| CodePlace {
-            file: file.0,
-            line,
-            function: function.0,
-        })
+    let place = |(file, line, function): FramePlace| CodePlace {
+        file: file.0,
+        line,
+        function: function.0,
     };
     let exception = UnhandledException {
         pid: std::process::id(),
@@ -41,8 +40,9 @@ pub(crate) fn record_exception(
         cell,
         type_name: type_name.0,
         message: message.0,
-        raised_at: place(raised_at),
-        user_code: place(user_code),
+        raised_at: raised_at.map(place),
+        user_code: user_code.map(place),
+        frames: frames.into_iter().map(place).collect(),
         causes: causes.into_iter().map(|text| text.0).collect(),
     };
     decide_privacy_once();

@@ -21,6 +21,8 @@ pub(crate) struct FlatValues {
     pub(crate) unusable: Vec<(String, String)>,
     /// Names whose value is None.
     pub(crate) absent: Vec<String>,
+    /// Names that several keys stand for; the last value is kept.
+    pub(crate) repeated: Vec<String>,
     /// The key objects, when every item became a number under its own key.
     pub(crate) keys: Option<Vec<Py<PyAny>>>,
 }
@@ -28,15 +30,13 @@ pub(crate) struct FlatValues {
 /// Reads everything in a dictionary.
 pub(crate) fn flatten(dict: &Bound<'_, PyDict>) -> PyResult<FlatValues> {
     let mut found = FlatValues {
-        numbers: Vec::new(),
-        on_device: Vec::new(),
-        unusable: Vec::new(),
-        absent: Vec::new(),
         keys: Some(Vec::new()),
+        ..FlatValues::default()
     };
     add(dict, "", 0, &mut found)?;
-    if found.keys.is_none() {
-        keep_last(&mut found.numbers);
+    found.repeated = keep_last(&mut found.numbers);
+    if !found.repeated.is_empty() {
+        found.keys = None;
     }
     Ok(found)
 }
@@ -79,17 +79,21 @@ fn add(
     Ok(())
 }
 
-/// `{"a": {"b": 1}, "a/b": 2}` names one metric twice: the last value counts.
-fn keep_last(numbers: &mut Vec<(String, f64)>) {
+/// `{"a": {"b": 1}, "a/b": 2}` names one metric twice, and so does `{1: 1, "1": 2}`: the last value is kept, and the names are returned.
+fn keep_last(numbers: &mut Vec<(String, f64)>) -> Vec<String> {
     let mut seen = HashSet::new();
+    let mut repeated = Vec::new();
     let mut last: Vec<(String, f64)> = Vec::with_capacity(numbers.len());
     for (name, number) in numbers.drain(..).rev() {
         if seen.insert(name.clone()) {
             last.push((name, number));
+        } else if !repeated.contains(&name) {
+            repeated.push(name);
         }
     }
     last.reverse();
     *numbers = last;
+    repeated
 }
 
 /// Any mapping as a dictionary.

@@ -4,6 +4,7 @@
 //! Nothing here may stop the user's training: what cannot be stored is reported once through [`trouble`].
 
 mod advice;
+mod allocation_tape;
 mod attachment;
 mod bpe;
 mod buffer;
@@ -23,10 +24,10 @@ mod live;
 mod nested;
 mod number;
 mod numbers;
-mod peak;
 mod pending;
 mod phase_timer;
 mod process_local;
+mod process_memory;
 mod project;
 mod quick_row;
 mod rank_end;
@@ -53,7 +54,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::advice::{check_settings, recommendations};
+    use super::advice::{check_settings, fragmentation_advice, recommendations};
+    #[pymodule_export]
+    use super::allocation_tape::replay_allocations;
     #[pymodule_export]
     use super::bpe::{BpeCounts, BpeModel};
     #[pymodule_export]
@@ -69,19 +72,23 @@ mod _native {
     #[pymodule_export]
     use super::gpus::gpu_readings;
     #[pymodule_export]
-    use super::launcher::{process_arguments, process_started};
+    use super::launcher::{is_fork_of_parent, process_arguments, process_parent, process_started};
     #[pymodule_export]
     use super::live::{AlertWatch, LeakWatch, MemoryMonitor, OomWatch};
+    #[pymodule_export]
+    use super::stream::has_torch_memory;
     #[pymodule_export]
     const OWN_BUDGET: &str = super::live::OWN_BUDGET;
     #[pymodule_export]
     use super::numbers::Numbers;
     #[pymodule_export]
-    use super::peak::peak_rss;
-    #[pymodule_export]
     use super::phase_timer::{PhaseBlock, PhaseTimer};
     #[pymodule_export]
+    use super::process_memory::{current_rss, peak_rss, private_pages};
+    #[pymodule_export]
     use super::project::{configured_interval, project_folder};
+    #[pymodule_export]
+    const DEFAULT_INTERVAL_SECS: f64 = super::project::DEFAULT_INTERVAL_SECS;
     #[pymodule_export]
     use super::reader::{RunReader, find_run, refuse_name};
     #[pymodule_export]

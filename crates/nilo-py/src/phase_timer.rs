@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nilo_analysis::bottleneck::{TimedPhase, find_bottleneck};
 use nilo_runfile::{TableId, monotonic_nanos};
 use nilo_sample::TypedRow;
-use nilo_sample::rows::{PhaseRow, SampledPhaseRow};
+use nilo_sample::rows::{GpuPhaseRow, PhaseRow, SampledPhaseRow};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
@@ -16,6 +16,7 @@ use crate::destination::Destination;
 use crate::run::Run;
 use crate::series::{Series, SeriesStatistics, summary_dict};
 use crate::shared::SharedRun;
+use crate::stream::Stream;
 use crate::text::{Text, text_of};
 use crate::thread_or_task::ThreadOrTask;
 use crate::trouble::report;
@@ -35,8 +36,8 @@ pub(crate) fn nanos_of_phase(name: &str, seconds: f64) -> Result<f64, String> {
     let problem = match () {
         () if name.is_empty() => EMPTY_NAME.to_owned(),
         () if nanos.is_finite() && nanos >= 0.0 => return Ok(nanos),
-        () if seconds < 0.0 => format!("{seconds} seconds are less than none"),
-        () => format!("{seconds} seconds are no duration"),
+        () if seconds < 0.0 => format!("duration is negative ({seconds} s)"),
+        () => format!("duration is not a finite number ({seconds} s)"),
     };
     Err(format!("phase {name:?}: {problem}; it is left out"))
 }
@@ -63,7 +64,12 @@ struct Duration {
     ended_nanos: u64,
     step: Option<i64>,
     weight: u64,
+    peak: Option<PeakBounds>,
 }
+
+/// The most GPU memory in tensors during a phase: at least and at most, in bytes; known where both are the same.
+#[derive(Clone, Copy, FromPyObject)]
+struct PeakBounds(f64, f64);
 
 struct Phase {
     name: String,
@@ -80,6 +86,10 @@ struct Phase {
     table: Option<(u64, TableId)>,
     /// Where those go that stand for several.
     sampled_table: Option<(u64, TableId)>,
+    /// Where those go that have the GPU's memory.
+    gpu_table: Option<(u64, TableId)>,
+    /// The peak of all of them.
+    peak: Option<PeakBounds>,
 }
 
 #[derive(Default)]
@@ -139,6 +149,7 @@ impl PhaseTimer {
                     ended_nanos: now,
                     step: None,
                     weight: 1,
+                    peak: None,
                 };
                 phases.store(phase, &duration, &run)
             });
@@ -174,7 +185,8 @@ impl PhaseTimer {
 
     /// Adds a phase that somebody else timed; nested below what is open. Without a step it is the one that training is at.
     /// `weight` is the number of steps that it stands for, where only some are timed.
-    #[pyo3(signature = (name, seconds, step=None, weight=1))]
+    /// `peak_bytes` is the peak of GPU memory in tensors while it ran, at least and at most.
+    #[pyo3(signature = (name, seconds, step=None, weight=1, *, peak_bytes=None))]
     fn add(
         &self,
         py: Python<'_>,
@@ -182,6 +194,7 @@ impl PhaseTimer {
         seconds: f64,
         step: Option<i64>,
         weight: u64,
+        peak_bytes: Option<PeakBounds>,
     ) -> PyResult<()> {
         let nanos = match nanos_of_phase(&name, seconds) {
             Ok(nanos) => nanos,
@@ -196,6 +209,7 @@ impl PhaseTimer {
                 ended_nanos: monotonic_nanos(),
                 step,
                 weight,
+                peak: peak_bytes,
             };
             phases.store(phase, &duration, &run);
         }
@@ -236,7 +250,7 @@ impl PhaseTimer {
         Ok(Some(dict))
     }
 
-    /// For each phase its count, and mean, std, min, max, p50, p95 and total in seconds.
+    /// For each phase its count, and mean, std, min, max, p50, p95 and total in seconds; on a GPU also its peak in bytes, at least and at most.
     fn get_summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
         for phase in &self.locked().phases {
@@ -247,6 +261,10 @@ impl PhaseTimer {
             let shares = [("p50", 0.5), ("p95", 0.95)];
             let summary = summary_dict(py, &SeriesStatistics::of(seconds), "_sec", &shares)?;
             summary.set_item("total_sec", phase.total_secs)?;
+            if let Some(PeakBounds(at_least, at_most)) = phase.peak {
+                summary.set_item("peak_at_least_bytes", at_least as u64)?;
+                summary.set_item("peak_at_most_bytes", at_most as u64)?;
+            }
             all.set_item(&phase.path, summary)?;
         }
         Ok(all)
@@ -292,6 +310,7 @@ impl PhaseTimer {
                     ended_nanos: timed.ended_nanos,
                     step: timed.step,
                     weight: timed.weight,
+                    peak: None,
                 };
                 phases.store(phase, &duration, run);
             }
@@ -343,6 +362,8 @@ impl TimedPhases {
             inner: Vec::new(),
             table: None,
             sampled_table: None,
+            gpu_table: None,
+            peak: None,
         });
         match outer {
             Some(outer) => self.phases[outer].inner.push(place),
@@ -420,41 +441,48 @@ impl TimedPhases {
     fn store(&mut self, phase: usize, duration: &Duration, run: &SharedRun) -> f64 {
         let phase = &mut self.phases[phase];
         let seconds = duration.nanos / 1e9;
-        let is_sampled = duration.weight > 1;
         phase.seconds.push(seconds);
         phase.total_secs += seconds * duration.weight as f64;
         phase.represented_count = phase.represented_count.saturating_add(duration.weight);
+        if let Some(PeakBounds(at_least, at_most)) = duration.peak {
+            let PeakBounds(least, most) = phase.peak.unwrap_or(PeakBounds(0.0, 0.0));
+            phase.peak = Some(PeakBounds(least.max(at_least), most.max(at_most)));
+        }
         run.store(|stream| {
-            let known = match is_sampled {
-                true => &mut phase.sampled_table,
-                false => &mut phase.table,
-            };
+            let (known, define): (_, fn(&mut Stream, &str) -> TableId) =
+                match (duration.peak, duration.weight) {
+                    (Some(_), _) => (&mut phase.gpu_table, Stream::gpu_phase),
+                    (None, ..=1) => (&mut phase.table, Stream::phase),
+                    (None, _) => (&mut phase.sampled_table, Stream::sampled_phase),
+                };
             let table = match known {
                 Some((id, table)) if *id == stream.id() => *table,
                 _ => {
-                    let table = match is_sampled {
-                        true => stream.sampled_phase(&phase.path),
-                        false => stream.phase(&phase.path),
-                    };
+                    let table = define(stream, &phase.path);
                     *known = Some((stream.id(), table));
                     table
                 }
             };
             let step = duration.step.or(stream.step);
             let (ended_nanos, duration_nanos) = (duration.ended_nanos, duration.nanos);
-            match is_sampled {
-                true => {
-                    let weight = duration.weight as f64;
-                    let row = SampledPhaseRow {
-                        duration_nanos,
-                        weight,
-                    };
-                    stream.append_at(table, ended_nanos, step, &row.values())
-                }
-                false => {
-                    let row = PhaseRow { duration_nanos };
-                    stream.append_at(table, ended_nanos, step, &row.values())
-                }
+            let weight = duration.weight as f64;
+            if let Some(PeakBounds(peak_at_least_bytes, peak_at_most_bytes)) = duration.peak {
+                let row = GpuPhaseRow {
+                    duration_nanos,
+                    weight,
+                    peak_at_least_bytes,
+                    peak_at_most_bytes,
+                };
+                stream.append_at(table, ended_nanos, step, &row.values())
+            } else if duration.weight > 1 {
+                let row = SampledPhaseRow {
+                    duration_nanos,
+                    weight,
+                };
+                stream.append_at(table, ended_nanos, step, &row.values())
+            } else {
+                let row = PhaseRow { duration_nanos };
+                stream.append_at(table, ended_nanos, step, &row.values())
             }
         });
         seconds

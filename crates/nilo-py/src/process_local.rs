@@ -22,7 +22,7 @@ impl<T> ProcessLocal<T> {
         match self.pid == std::process::id() {
             true => Ok(&self.value),
             false => Err(PyRuntimeError::new_err(
-                "this was made by a parent process; make one here",
+                "this object belongs to the parent process; create it again after the fork",
             )),
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Once;
 
 use nilo_recorder::Privacy;
-use nilo_settings::{NOTICE_GIVEN, Settings, parse_interval};
+use nilo_settings::{DEFAULT_INTERVAL_NANOS, NOTICE_GIVEN, Settings, parse_interval};
 use pyo3::prelude::*;
 
 use crate::errors::value_error;
@@ -30,18 +30,21 @@ pub(crate) fn project_folder(py: Python<'_>) -> PyResult<PathBuf> {
     Ok(dir.unwrap_or_else(nilo_settings::default_root))
 }
 
-/// The sampling interval in seconds by `NILO_INTERVAL`, or else by the settings; None where neither says.
+/// The sampling interval in seconds where neither environment nor settings say another.
+pub(crate) const DEFAULT_INTERVAL_SECS: f64 = DEFAULT_INTERVAL_NANOS as f64 / 1e9;
+
+/// The sampling interval in seconds: by `NILO_INTERVAL`, or else by the settings, or else the default.
 #[pyfunction]
-pub(crate) fn configured_interval(py: Python<'_>) -> PyResult<Option<f64>> {
+pub(crate) fn configured_interval(py: Python<'_>) -> PyResult<f64> {
     let secs = |nanos: u64| nanos as f64 / 1e9;
     if let Ok(text) = std::env::var("NILO_INTERVAL")
         && !text.is_empty()
     {
         let wrong = |what| value_error(format!("cannot use NILO_INTERVAL={text}: {what}"));
-        return parse_interval(&text).map(secs).map(Some).map_err(wrong);
+        return parse_interval(&text).map(secs).map_err(wrong);
     }
     let nanos = settings(py)?.interval_nanos().map_err(value_error)?;
-    Ok(nanos.map(secs))
+    Ok(nanos.map_or(DEFAULT_INTERVAL_SECS, secs))
 }
 
 /// The same, where it was not decided yet: for what is said many times.

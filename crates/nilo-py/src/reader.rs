@@ -178,9 +178,11 @@ impl RunReader {
 
     /// A column of the readings that PyTorch gave of a GPU's memory.
     fn torch_memory(&self, py: Python<'_>, device: u32, column: &str) -> PyResult<SeriesArrays> {
-        self.series(py, column, &|spec| {
-            spec.subject == Subject::TorchMemory { device }
-        })
+        self.series(
+            py,
+            column,
+            &|spec| matches!(spec.subject, Subject::TorchMemory { device: of, .. } if of == device),
+        )
     }
 
     /// Marks with their seconds.

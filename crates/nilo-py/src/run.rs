@@ -30,7 +30,7 @@ use crate::shared::{
 };
 use crate::stream::{RowStep, Stream};
 use crate::termination::EndsBySigterm;
-use crate::text::Text;
+use crate::text::{Text, text_of};
 use crate::trouble::report;
 
 /// How a run ends whose recording process is ended by SIGTERM.
@@ -309,10 +309,10 @@ impl Run {
             .flatten()
     }
 
-    /// Sets a mark.
-    fn mark(&self, py: Python<'_>, text: Text) -> PyResult<()> {
+    /// Sets a mark. What is no text, such as the number of an epoch, is written as `str` writes it.
+    fn mark(&self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<()> {
         decide_privacy_once();
-        let text = stored_message(&text);
+        let text = stored_message(&text_of(&text.str()?));
         self.event(py, &Event::Mark { text })
     }
 
@@ -352,7 +352,7 @@ impl Run {
     }
 
     /// Stores a reading of a GPU's memory; None is not measured.
-    #[pyo3(signature = (device, *, allocated_bytes, reserved_bytes, peak_allocated_bytes=None, peak_reserved_bytes=None, device_free_bytes=None, device_total_bytes=None))]
+    #[pyo3(signature = (device, *, allocated_bytes, reserved_bytes, peak_allocated_bytes=None, peak_reserved_bytes=None, device_free_bytes=None, device_total_bytes=None, inactive_split_bytes=None, alloc_retries=None, ooms=None))]
     #[allow(clippy::too_many_arguments, reason = "Python names each of them")]
     fn torch_memory(
         &self,
@@ -363,6 +363,9 @@ impl Run {
         peak_reserved_bytes: Option<f64>,
         device_free_bytes: Option<f64>,
         device_total_bytes: Option<f64>,
+        inactive_split_bytes: Option<f64>,
+        alloc_retries: Option<f64>,
+        ooms: Option<f64>,
     ) {
         let row = TorchMemoryRow {
             allocated_bytes,
@@ -371,6 +374,10 @@ impl Run {
             peak_reserved_bytes: peak_reserved_bytes.unwrap_or(ABSENT),
             device_free_bytes: device_free_bytes.unwrap_or(ABSENT),
             device_total_bytes: device_total_bytes.unwrap_or(ABSENT),
+            inactive_split_bytes: inactive_split_bytes.unwrap_or(ABSENT),
+            alloc_retries: alloc_retries.unwrap_or(ABSENT),
+            ooms: ooms.unwrap_or(ABSENT),
+            ..TorchMemoryRow::ABSENT
         };
         self.shared.store(|stream| {
             let (table, step) = (stream.torch_memory(device), stream.step);
@@ -393,6 +400,7 @@ impl Run {
     }
 
     /// Calls of this process whose values could not be stored, each counted once; those after the run's end are among them.
+    /// Where the run's folder was deleted, so are those since it was last seen, a second earlier at most.
     #[getter]
     fn dropped(&self) -> u64 {
         self.shared.lost_calls.load(Ordering::Relaxed)
@@ -447,6 +455,7 @@ impl Run {
         is_interrupted: bool,
     ) -> PyResult<()> {
         let outcome = self.shared.settle(py, true);
+        let outcome = outcome.and(self.shared.say_if_deleted(py));
         self.shared.tell_high_water();
         self.shared.is_finished.store(true, Ordering::Relaxed);
         let sink = std::mem::replace(&mut *lock(&self.shared.sink), Sink::Nowhere);

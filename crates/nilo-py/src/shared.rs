@@ -193,18 +193,23 @@ impl SharedRun {
         let outcome = self.with_stream(|stream| {
             let before = stream.dropped().0;
             let outcome = work(stream);
-            (outcome, stream.dropped().0 > before)
+            let is_lost = stream.dropped().0 > before;
+            (outcome, is_lost.then(|| 1 + stream.take_lost_with_folder()))
         });
-        if outcome.as_ref().is_none_or(|(_, is_lost)| *is_lost) {
-            self.count_lost_call();
+        let (outcome, lost) = match outcome {
+            Some((outcome, lost)) => (Some(outcome), lost),
+            None => (None, Some(1)),
+        };
+        if let Some(lost) = lost {
+            self.count_lost_calls(lost);
         }
-        outcome.map(|(outcome, _)| outcome)
+        outcome
     }
 
     #[cold]
-    fn count_lost_call(&self) {
+    fn count_lost_calls(&self, calls: u64) {
         if self.is_stored() || self.is_lost {
-            self.lost_calls.fetch_add(1, Ordering::Relaxed);
+            self.lost_calls.fetch_add(calls, Ordering::Relaxed);
         }
     }
 
@@ -279,7 +284,7 @@ impl SharedRun {
     ) -> QuickOutcome {
         if self.path.is_none() {
             // Recording is switched off, or the user was told that it is impossible.
-            self.count_lost_call();
+            self.count_lost_calls(1);
             return QuickOutcome::Stored;
         }
         let mut room = QuickRowBuffer::new();
@@ -293,12 +298,15 @@ impl SharedRun {
                 return None;
             }
             let step = stream.resolve_step(step);
-            Some(stream.append(table, Some(step), row.values))
+            Some(match stream.append(table, Some(step), row.values) {
+                true => Ok(()),
+                false => Err(1 + stream.take_lost_with_folder()),
+            })
         });
         match stored.flatten() {
-            Some(true) => QuickOutcome::Stored,
-            Some(false) => {
-                self.count_lost_call();
+            Some(Ok(())) => QuickOutcome::Stored,
+            Some(Err(lost)) => {
+                self.count_lost_calls(lost);
                 QuickOutcome::Lost
             }
             None => QuickOutcome::NeedsCare,
@@ -323,14 +331,15 @@ impl SharedRun {
         rows: Vec<(RowStep, FlatValues)>,
     ) -> PyResult<()> {
         if self.is_finished() {
-            self.count_lost_call();
+            self.count_lost_calls(1);
             return report(
                 py,
                 "log: the run is finished; values logged after its end are not stored",
             );
         }
         let time_nanos = monotonic_nanos();
-        let (mut refused, mut unusable, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut refused, mut unusable) = (Vec::new(), Vec::new());
+        let (mut absent, mut repeated) = (Vec::new(), Vec::new());
         let mut restart = None;
         let outcome = self.store(|stream| {
             let lost_before = stream.dropped().0;
@@ -349,6 +358,7 @@ impl SharedRun {
                 }
                 unusable.extend(found.unusable);
                 absent.extend(found.absent);
+                repeated.extend(found.repeated);
                 if names.is_empty() && found.on_device.is_empty() && row_step.is_counted() {
                     // Nothing to store is no step.
                     continue;
@@ -371,7 +381,7 @@ impl SharedRun {
             return Ok(());
         };
         if !is_lost && !refused.is_empty() {
-            self.count_lost_call();
+            self.count_lost_calls(1);
         }
         for (step, (name, number)) in on_device {
             self.has_pending.store(true, Ordering::Relaxed);
@@ -398,6 +408,12 @@ impl SharedRun {
             let text = format!("log: {name:?} is None; only scalars are stored");
             report(py, &text)?;
         }
+        for name in repeated {
+            let text = format!(
+                "log: {name:?} appears twice in one call; only the last value is stored. A dictionary \"a\" that has \"b\" is the metric \"a/b\": give one of them another name"
+            );
+            report(py, &text)?;
+        }
         for (name, what) in unusable {
             report(
                 py,
@@ -412,14 +428,54 @@ impl SharedRun {
 
     #[cold]
     pub(crate) fn say_loss(&self, py: Python<'_>) -> PyResult<()> {
-        let reason = self.with_stream(|stream| stream.dropped().1.map(str::to_owned));
-        let reason = reason.flatten().unwrap_or_default();
+        let reason = self.with_stream(|stream| {
+            let reason = stream.dropped().1.map(str::to_owned);
+            (reason.unwrap_or_default(), stream.has_lost_its_folder())
+        });
+        let (reason, is_deleted) = reason.unwrap_or_default();
+        if is_deleted {
+            return self.say_deleted(py);
+        }
         report(
             py,
             &format!(
-                "points are being lost: {reason}; training goes on, and the loss is counted in the run"
+                "points are being lost: {reason}; training continues, and the number of lost points is stored in the run"
             ),
         )
+    }
+}
+
+/// What a process of a run is told whose folder is gone.
+impl SharedRun {
+    #[cold]
+    fn say_deleted(&self, py: Python<'_>) -> PyResult<()> {
+        let path = self.path.as_deref().unwrap_or(Path::new(""));
+        let text = format!(
+            "the folder of the run was deleted, and what it recorded is lost, also what is logged from here on: {}",
+            path.display()
+        );
+        report(py, &text)
+    }
+
+    /// Says at the end of a run that nothing is left of it: rows still find room in a file that has no name any more.
+    pub(crate) fn say_if_deleted(&self, py: Python<'_>) -> PyResult<()> {
+        let mut lost = 0;
+        let is_written = match &mut *lock(&self.sink) {
+            Sink::Open(stream) if !stream.is_foreign() => {
+                stream.look_for_folder();
+                lost = stream.take_lost_with_folder();
+                true
+            }
+            _ => false,
+        };
+        if lost > 0 {
+            self.count_lost_calls(lost);
+        }
+        let is_deleted = |path: &PathBuf| matches!(path.try_exists(), Ok(false));
+        match is_written && self.path.as_ref().is_some_and(is_deleted) {
+            true => self.say_deleted(py),
+            false => Ok(()),
+        }
     }
 }
 
@@ -454,6 +510,7 @@ impl Ownership {
                     left_running: Vec::new(),
                     recorder_death: None,
                     lost_rank: None,
+                    gpu_out_of_memory: None,
                 });
                 self.folder.write_description(&description).ok();
             }

@@ -4,12 +4,12 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nilo_runfile::{RunFolder, RunWriter, RunfileError, TableId, WriterOptions, monotonic_nanos};
 use nilo_sample::rows::ThroughputRow;
 use nilo_sample::{Event, TableSpec, TypedRow};
-use nilo_source::{Roots, own_peak_rss_bytes, own_rank, process_id};
+use nilo_source::{Roots, own_rank, own_resident_bytes, process_id};
 
 use crate::key_sets::{KeySets, MOST_COLUMNS};
 
@@ -20,6 +20,13 @@ const ROLE: &str = "python";
 const MOST_TRACKERS: usize = 1_000;
 
 static STREAMS: AtomicU64 = AtomicU64::new(0);
+static HAS_TORCH_MEMORY: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process has stored figures of PyTorch's memory: the hooks of `nilo run` ask, so that they are told once.
+#[pyo3::pyfunction]
+pub(crate) fn has_torch_memory() -> bool {
+    HAS_TORCH_MEMORY.load(Ordering::Relaxed)
+}
 
 /// An open stream.
 pub(crate) struct Stream {
@@ -31,6 +38,7 @@ pub(crate) struct Stream {
     groups: Vec<(String, KeySets)>,
     phases: HashMap<String, TableId>,
     sampled_phases: HashMap<String, TableId>,
+    gpu_phases: HashMap<String, TableId>,
     trackers: Vec<TrackerSeries>,
     torch_memory: HashMap<u32, TableId>,
     /// The step that training is at, where somebody says so: phases and memory carry it.
@@ -96,6 +104,7 @@ impl Stream {
             groups: Vec::new(),
             phases: HashMap::new(),
             sampled_phases: HashMap::new(),
+            gpu_phases: HashMap::new(),
             trackers: Vec::new(),
             torch_memory: HashMap::new(),
             step: None,
@@ -109,14 +118,19 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Tells this process's high-water mark where a job records the memory, whose samples do not fall on the run's beginning and end.
+    /// Tells this process's high-water mark and its memory where a job records the memory, whose samples do not fall on the run's beginning and end.
     pub(crate) fn tell_high_water(&mut self) {
         if !self.is_inside_job {
             return;
         }
         let id = process_id(&Roots::default(), std::process::id());
-        if let (Ok(id), Some(rss_bytes)) = (id, own_peak_rss_bytes()) {
-            self.event(&Event::HighWater { id, rss_bytes });
+        if let (Ok(id), Some((rss_bytes, resident_bytes))) = (id, own_resident_bytes()) {
+            let told = Event::HighWater {
+                id,
+                rss_bytes,
+                resident_bytes,
+            };
+            self.writer.event_if_room(monotonic_nanos(), &told);
         }
     }
 
@@ -282,6 +296,16 @@ impl Stream {
         table
     }
 
+    /// The table of a phase's rows with the GPU's memory.
+    pub(crate) fn gpu_phase(&mut self, name: &str) -> TableId {
+        if let Some(table) = self.gpu_phases.get(name) {
+            return *table;
+        }
+        let table = self.define(TableSpec::gpu_phase(name));
+        self.gpu_phases.insert(name.to_owned(), table);
+        table
+    }
+
     /// A place for the totals of one more tracker: trackers may count at the same time.
     pub(crate) fn new_tracker(&mut self) -> usize {
         if self.trackers.len() < MOST_TRACKERS {
@@ -323,6 +347,7 @@ impl Stream {
             return *table;
         }
         let table = self.define(TableSpec::torch_memory(device));
+        HAS_TORCH_MEMORY.store(true, Ordering::Relaxed);
         self.torch_memory.insert(device, table);
         table
     }
@@ -336,10 +361,25 @@ impl Stream {
         (self.writer.dropped(), self.writer.dropped_reason())
     }
 
+    /// Looks whether the run's folder is still there.
+    pub(crate) fn look_for_folder(&mut self) {
+        self.writer.look_for_folder();
+    }
+
+    /// Points that were stored, and then lost with the run's folder: told once.
+    pub(crate) fn take_lost_with_folder(&mut self) -> u64 {
+        self.writer.take_lost_with_folder()
+    }
+
     /// Whether points are being lost right now.
     #[inline]
     pub(crate) fn is_losing(&self) -> bool {
         self.writer.is_losing()
+    }
+
+    /// Whether points are lost because the run's folder is gone.
+    pub(crate) fn has_lost_its_folder(&self) -> bool {
+        self.writer.has_lost_its_folder()
     }
 
     pub(crate) fn bytes_written(&self) -> u64 {

@@ -9,7 +9,6 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 use nilo_sample::ABSENT;
 
 use crate::destination::Destination;
-use crate::errors::value_error;
 use crate::flatten::{FlatValues, as_dict, flatten};
 use crate::number::{self, LoggedValue};
 use crate::pending::DeviceNumber;
@@ -220,17 +219,12 @@ impl Tracker {
         window: Option<i64>,
         work: impl FnOnce(&[f64]) -> T,
     ) -> PyResult<T> {
-        let window = match window {
-            None => None,
-            Some(window) => match usize::try_from(window) {
-                Ok(window) if window > 0 => Some(window),
-                _ => {
-                    return Err(value_error(format!(
-                        "window must be positive, not {window}"
-                    )));
-                }
-            },
-        };
+        if let Some(window @ ..1) = window {
+            // `min(step, 100)` is 0 in the first step of a loop.
+            report(py, &format!("window must be positive, not {window}"))?;
+            return Ok(work(&[]));
+        }
+        let window = window.and_then(|window| usize::try_from(window).ok());
         self.settle(py);
         if let Some(series) = self.locked().get(name) {
             return Ok(work(series.last(window)));
@@ -311,6 +305,10 @@ impl Tracker {
         for name in found.absent {
             let row = rows.entry(metrics.next_step(&name)).or_default();
             row.absent.push(name);
+        }
+        for name in found.repeated {
+            let row = rows.entry(metrics.next_step(&name)).or_default();
+            row.repeated.push(name);
         }
         if let (1, Some(mut row)) = (rows.len(), rows.first_entry()) {
             row.get_mut().keys = found.keys;

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numbers
-import os
 import threading
-import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import _native
 from .._trouble import whole_number
+from ._forks import held_at_forks
 from ._memory import folder_path
 from ._specs import check_array_dtype
 
@@ -82,7 +81,13 @@ class BufferManager:
         #: Of each number, the key, the dtype and the shape.
         self._entries: dict[int, tuple[Hashable, np.dtype[Any], tuple[int, ...]]] = {}
         self._buffers: dict[str, ReplayBuffer] = {}
-        _forks.add(self)
+        held_at_forks.add(self)
+
+    def _begin_fork(self) -> None:
+        self._lock.acquire()
+
+    def _end_fork(self) -> None:
+        self._lock.release()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The settings: an unpickled manager begins empty."""
@@ -163,35 +168,6 @@ class BufferManager:
 
 def _from_settings(cls: type[BufferManager], settings: dict[str, Any]) -> BufferManager:
     return cls(**settings)
-
-
-class _Forks:
-    """Nobody is in the middle of a change to a manager while the process is forked: the child has all of them whole, and no lock that is held for ever."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._managers: weakref.WeakSet[BufferManager] = weakref.WeakSet()
-        self._held: list[BufferManager] = []
-        os.register_at_fork(before=self._hold, after_in_parent=self._release, after_in_child=self._release)
-
-    def add(self, manager: BufferManager) -> None:
-        with self._lock:
-            self._managers.add(manager)
-
-    def _hold(self) -> None:
-        self._lock.acquire()
-        self._held = list(self._managers)
-        for manager in self._held:
-            manager._lock.acquire()
-
-    def _release(self) -> None:
-        for manager in self._held:
-            manager._lock.release()
-        self._held = []
-        self._lock.release()
-
-
-_forks = _Forks()
 
 
 def _number(key: Hashable) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from .. import _native
 from .._trouble import whole_number
 from ._batch import BatchPool, ReplayBatch, normalized, on_device
+from ._forks import held_at_forks
 from ._memory import budget, check_projection, folder_path, warn_of_drops
 from ._specs import ArraySpec, action_spec, guess_stack, observation_specs, spec_of
 from ._values import check_shares, device_of, float32s, row, transition_numbers
@@ -125,6 +126,7 @@ class ReplayBuffer:
         }
         self._spill_dir = folder_path(spill_dir)
         self._store = _native.ReplayStore(json.dumps(settings), self._spill_dir, seed)
+        held_at_forks.add(self)
         self._is_projected = max_bytes is not None
         if not self._is_projected:
             check_projection(self.buffer_size, self.projected_bytes, "before compression")
@@ -296,8 +298,10 @@ class ReplayBuffer:
         spill_dir: str | os.PathLike[str] | None = None,
         seed: int | None = None,
     ) -> Self:
-        """Loads what `save` wrote. A damaged file raises ValueError."""
+        """Loads what `save` wrote. A damaged file raises ValueError; one that cannot be opened, what `open` raises."""
         folder = folder_path(spill_dir)
+        with open(path, "rb"):
+            pass  # with number and name of the file in the exception
         store, note = _native.ReplayStore.load(os.fspath(path), budget(max_bytes), folder, seed)
         return cls._restored(store, note, device, folder)
 
@@ -306,6 +310,7 @@ class ReplayBuffer:
         buffer = cls.__new__(cls)
         buffer._note = json.loads(note)
         buffer._store = store
+        held_at_forks.add(buffer)
         buffer._is_projected = True
         buffer._spill_dir = spill_dir
         buffer._set_up(device)
@@ -313,6 +318,12 @@ class ReplayBuffer:
             buffer._has_warned_of_drops = True
             warn_of_drops(store, buffer.buffer_size)
         return buffer
+
+    def _begin_fork(self) -> None:
+        self._store.begin_fork()
+
+    def _end_fork(self) -> None:
+        self._store.end_fork()
 
     def __reduce__(self) -> tuple[Any, ...]:
         device = None if self.device is None else str(self.device)

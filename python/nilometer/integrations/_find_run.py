@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 
 from .. import run as runs
 from .._native import refuse_name
-from ..run import Run, begin_beside, init
+from ..run import Run, begin_beside, continue_run, init
 
 
 def run_of_training(training: object, given: Run | None, name: str | None = None, *, named: bool = False) -> Run:
@@ -40,6 +41,14 @@ def _find(training: object, given: Run | None, name: str | None, named: bool) ->
     else:
         run = begin_beside(name)
     run._training, run._was_made_for_training = weakref.ref(training), True
+    return run
+
+
+def run_after_training(training: object, ended: Run | None, name: str | None = None, *, named: bool = False) -> Run:
+    """Where an evaluation goes whose training may have ended, and with it its run when another training began: to one that continues that run."""
+    run = run_of_training(training, None, name, named=named)
+    if ended is not None and ended.path is not None:
+        continue_run(run, os.fspath(ended.path))
     return run
 
 

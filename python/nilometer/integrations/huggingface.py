@@ -20,7 +20,7 @@ except ImportError as error:
 from .._native import own_rank
 from .._trouble import is_strict, report
 from ..run import Run, own_current
-from ._find_run import next_training_is_another, run_of_training, training_is_over
+from ._find_run import next_training_is_another, run_after_training, run_of_training, training_is_over
 from ._guard import guarded
 from ._recorder import StepRecorder
 
@@ -51,6 +51,7 @@ class NiloCallback(TrainerCallback):
         self._is_first = True
         self._tokens_seen = 0
         self._has_begun_training = False
+        self._is_training = False
 
     @property
     def run(self) -> Run | None:
@@ -63,7 +64,7 @@ class NiloCallback(TrainerCallback):
         if self._has_begun_training and self._given is None:
             next_training_is_another(self.run)
             self._recorder = None
-        self._has_begun_training = True
+        self._has_begun_training = self._is_training = True
         recorder = self._begin(args, state)
         if recorder is None:
             return
@@ -118,6 +119,9 @@ class NiloCallback(TrainerCallback):
         recorder = self._begin(args, state)
         if recorder is None:
             return
+        if not self._is_training:
+            # An evaluation after another training has begun a run of its own, which nobody says the end of.
+            training_is_over(recorder.run)
         if self._is_first and logs:
             recorder.run.log({self._name(name): value for name, value in logs.items()}, state.global_step)
         recorder.idle()
@@ -147,6 +151,7 @@ class NiloCallback(TrainerCallback):
     @guarded
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         _is_in_step.pop(id(state), None)
+        self._is_training = False
         if self._recorder is not None:
             self._recorder.end()
             training_is_over(self._recorder.run)
@@ -157,7 +162,10 @@ class NiloCallback(TrainerCallback):
             # A further process of which no launcher says which one it is cannot find the run of the first.
             return None
         if self._recorder is None or self._recorder.run.finished:
-            run = run_of_training(self, self._given, _run_name(args))
+            if self._given is not None or self._is_training:
+                run = run_of_training(self, self._given, _run_name(args))
+            else:
+                run = run_after_training(self, self.run, _run_name(args))
             self._recorder = StepRecorder(run, args.device)
         return self._recorder
 

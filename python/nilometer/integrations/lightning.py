@@ -22,7 +22,7 @@ except ImportError:
 
 from ..run import Run
 from ..torch import batch_size
-from ._find_run import next_training_is_another, run_of_training, training_is_over
+from ._find_run import next_training_is_another, run_after_training, run_of_training, training_is_over
 from ._guard import guarded
 from ._recorder import StepRecorder
 
@@ -55,7 +55,7 @@ class NiloLogger(Logger):
                 next_training_is_another(self._run)
                 self._run, self._has_fit = None, False
         if self._run is None or self._run.finished:
-            self._run = run_of_training(self, None, self._name, named=self._name is not None)
+            self._run = run_after_training(self, self._run, self._name, named=self._name is not None)
         return self._run
 
     def _run_in_rank(self) -> Run:

@@ -3,6 +3,7 @@
 from .._native import peak_rss
 from .debugger import MemoryDebugger
 from .forecaster import Forecast, Forecaster, Growth, RiskLevel
+from .fragmentation import analyze_fragmentation
 from .leak import LeakDetector
 from .leak_report import LeakReport
 from .oom import OOMDetector
@@ -22,5 +23,6 @@ __all__ = [
     "OOMDetector",
     "OOMPrediction",
     "RiskLevel",
+    "analyze_fragmentation",
     "peak_rss",
 ]

@@ -10,6 +10,7 @@ from typing import Any
 from .._files import write_json
 from .._trouble import require_type
 from .alerts import Alerts
+from .fragmentation import analyze_fragmentation
 from .leak import LeakDetector
 from .leak_report import LeakReport
 from .object_counts import COUNTED_OBJECTS
@@ -17,7 +18,7 @@ from .oom import OOMDetector
 from .percent import GPU_CRITICAL_PERCENT, GPU_WARNING_PERCENT, HOST_CRITICAL_PERCENT, HOST_WARNING_PERCENT, OOM_PERCENT
 from .prediction import OOMPrediction
 from .profiler import MemoryProfiler
-from .readings import resource_name
+from .readings import HOST, resource_name
 from .watcher import Watcher
 
 
@@ -35,7 +36,7 @@ class MemoryDebugger(contextlib.ContextDecorator):
     >>> debugger.stop_monitoring()
     >>> report = debugger.get_status_report()
     >>> sorted(report)
-    ['devices', 'leaks', 'oom', 'python_objects', 'python_objects_counted', 'resources', 'summary', 'timestamp']
+    ['devices', 'fragmentation', 'leaks', 'oom', 'python_objects', 'python_objects_counted', 'resources', 'summary', 'timestamp']
     """
 
     def __init__(
@@ -115,9 +116,13 @@ class MemoryDebugger(contextlib.ContextDecorator):
         What may run out (`oom`) is that against its limit, or the memory of the whole machine (`host memory`), as its `resource` says.
         `python_objects` has the types with more objects than at the baseline, the most first, of those that `python_objects_counted` names:
         Python's garbage collector knows containers and instances, not numbers, texts, bytes, or dictionaries and tuples of these.
+        `fragmentation` has what `analyze_fragmentation` says of each GPU among the devices; without a GPU it is empty.
         """
         report = self.profiler.get_status()
         report["resources"] = {device: resource_name(device) for device in report["devices"]}
+        report["fragmentation"] = {
+            device: analyze_fragmentation(device) for device in report["devices"] if device != HOST
+        }
         report["oom"] = [
             {
                 "device": str(prediction.device_id),

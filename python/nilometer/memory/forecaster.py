@@ -9,7 +9,7 @@ from .. import _native
 
 
 class RiskLevel(enum.Enum):
-    """How near the end is."""
+    """Risk of running out of memory."""
 
     LOW = "low"
     MODERATE = "moderate"
@@ -55,7 +55,7 @@ class Growth:
 
 
 class Forecaster:
-    """Follows one resource, read by whoever likes; what it keeps is bounded, however long the series is.
+    """Forecasts one memory series. Its own memory is bounded, however long the series is.
 
     >>> forecaster = Forecaster()
     >>> for second in range(900):
@@ -122,5 +122,5 @@ class Forecaster:
 
     @property
     def ignored(self) -> int:
-        """Readings that made no sense."""
+        """Rejected readings."""
         return self._native.ignored

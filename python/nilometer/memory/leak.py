@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import gc
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -156,9 +157,7 @@ class LeakDetector(Watcher):
             elif reading is not None:
                 self._tell(reading, sentence)
         for reading in readings:
-            more = _held(reading) - self._begin(reading)
-            # Beyond a baseline that nobody chose lies every model that is loaded.
-            if self._is_chosen and more > self.threshold_bytes and reading.device not in self._told:
+            if reading.device not in self._told and self._compare(reading).is_beyond_baseline:
                 self._told.add(reading.device)
                 self._tell(reading)
 
@@ -179,22 +178,16 @@ class LeakDetector(Watcher):
     def _report(
         self, reading: DeviceReading, growth: dict[str, dict[str, Any]], objects: dict[str, int]
     ) -> LeakReport:
-        baseline, threshold = self._begin(reading), self.threshold_bytes
+        report = dataclasses.replace(self._compare(reading), object_growth=objects)
         said = growth.get(reading.device)
         if said is None:
-            return LeakReport(reading.device, baseline, _held(reading), threshold, objects, baseline_was_set=self._is_chosen)
+            return report
         mb_per_minute = said["bytes_per_sec"] * 60 / _MB
-        return LeakReport(
-            reading.device,
-            baseline,
-            _held(reading),
-            threshold,
-            objects,
-            said["kind"],
-            mb_per_minute,
-            said["lasted_secs"],
-            self._is_chosen,
-        )
+        return dataclasses.replace(report, kind=said["kind"], mb_per_minute=mb_per_minute, lasted_secs=said["lasted_secs"])
+
+    def _compare(self, reading: DeviceReading) -> LeakReport:
+        """With the baseline alone."""
+        return LeakReport(reading.device, self._begin(reading), _held(reading), self.threshold_bytes, baseline_was_set=self._is_chosen)
 
     def _begin(self, reading: DeviceReading) -> int:
         """The device's baseline; one that came later begins with its first reading."""

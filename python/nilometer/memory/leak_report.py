@@ -35,14 +35,21 @@ class LeakReport:
         return self.growth_bytes / _MB
 
     @property
+    def is_beyond_baseline(self) -> bool:
+        """Whether it grew by more than the threshold beyond a baseline that was set: beyond one that nobody chose lies every model that is loaded."""
+        return self.baseline_was_set and self.growth_bytes > self.threshold_bytes
+
+    @property
     def is_leak(self) -> bool:
-        """Whether it has the trend of a leak, or grew by more than the threshold beyond a baseline that was set."""
-        return self.kind == "leak" or (self.baseline_was_set and self.growth_bytes > self.threshold_bytes)
+        """Whether it has the trend of a leak, or grew beyond the baseline."""
+        return self.kind == "leak" or self.is_beyond_baseline
 
     def __str__(self) -> str:
-        beyond = self.growth_bytes > self.threshold_bytes
-        word = "grew beyond its baseline" if beyond else "did not grow beyond its baseline"
-        text = f"{self.device}: {word} by {self.growth_mb:+.1f} MiB (threshold {self.threshold_bytes / _MB:.0f} MiB)"
+        if self.baseline_was_set:
+            word = "grew beyond its baseline" if self.is_beyond_baseline else "did not grow beyond its baseline"
+            text = f"{self.device}: {word} by {self.growth_mb:+.1f} MiB (threshold {self.threshold_bytes / _MB:.0f} MiB)"
+        else:
+            text = f"{self.device}: {self.growth_mb:+.1f} MiB since monitoring began"
         if self.mb_per_minute is not None and self.lasted_secs is not None:
             word = "leaks" if self.kind == "leak" else "grows by"
             text += f"; {word} {self.mb_per_minute:.1f} MiB/min, for {self.lasted_secs:.0f} s so far"

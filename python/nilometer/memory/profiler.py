@@ -155,8 +155,10 @@ class _Levels:
         return _native.level_trend(self.seconds[::every], self.allocated[::every])
 
 
-def _own_part(reading: DeviceReading) -> dict[str, int]:
-    """What the program's own processes hold of a GPU; the rest is other people's."""
+def _own_part(reading: DeviceReading) -> dict[str, int | str]:
+    """What the program's own processes hold of a GPU, or why that is not known; the rest is other people's."""
+    if reading.own_unknown is not None:
+        return {"own_unknown": reading.own_unknown}
     return {} if reading.own is None else {"own": reading.own}
 
 

@@ -3,8 +3,8 @@
 The device `host` is the process tree against its limit: the smallest cgroup limit above it, or the machine's memory.
 
 GPUs go by CUDA's indices, those that torch uses: `CUDA_VISIBLE_DEVICES="3,1"` makes the machine's GPU 3 device 0.
-They appear once the program holds memory on them, or when they are asked for by index; looking starts neither CUDA nor a context.
-Where the program has a context of torch's, torch says how much is used and free; elsewhere, and without torch, NVIDIA's driver does.
+They appear once the program holds memory on them, or computes and the driver does not tell what it holds, or when they are asked for by index; looking starts neither CUDA nor a context.
+Where the program has a context of torch's, torch says how much is used and free; elsewhere, and without torch, the GPU's driver does.
 A GPU of torch's and one of the driver's are the same when their UUIDs are; a torch that tells none is matched by the order.
 """
 
@@ -36,6 +36,9 @@ class DeviceReading:
     torch_reserved: int | None = None
     own: int | None = None
     """On a GPU: held by this program's processes, contexts included, where the driver tells."""
+
+    own_unknown: str | None = None
+    """On a GPU: why `own` is not known although the program computes on a GPU."""
 
     children: int | None = None
     """On the host: held by descendants of this process, as closely as it is known."""
@@ -81,7 +84,13 @@ def resource_name(device: str) -> str:
 
 def is_of_program(reading: DeviceReading) -> bool:
     """Whether the program uses this device, so that nobody has to name it."""
-    return reading.device == HOST or bool(reading.own) or reading.torch_reserved is not None
+    return (
+        reading.device == HOST
+        or bool(reading.own)
+        or reading.torch_reserved is not None
+        # It computes on one of them and the driver does not tell on which: better one too many than none.
+        or reading.own_unknown is not None
+    )
 
 
 def host_reading(said: dict[str, Any]) -> DeviceReading:
@@ -114,7 +123,9 @@ def _driver_reading(index: int, gpu: dict[str, Any] | None) -> DeviceReading | N
         return None
     # What the driver keeps for itself is neither used nor free, and nobody can have it.
     used, free = gpu["used_bytes"], gpu["free_bytes"]
-    return DeviceReading(str(index), used, free, used + free, gpu["name"], own=gpu["own_bytes"])
+    return DeviceReading(
+        str(index), used, free, used + free, gpu["name"], own=gpu["own_bytes"], own_unknown=gpu["own_unknown"]
+    )
 
 
 def _torch_readings(of_driver: list[dict[str, Any]]) -> list[DeviceReading] | None:

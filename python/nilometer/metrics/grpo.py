@@ -138,7 +138,9 @@ class GRPOMetricsTracker(MetricTracker):
         """
         if window is not None:
             require_type(window, int, "window")
-            require(window > 0, f"window must be positive, not {window}")
+            if window < 1:
+                report(f"get_reward_distribution: window must be positive, not {window}")
+                window = 0
         found = self._groups.distribution(window)
         for key in _NUMBERED:
             found[key] = {int(number): value for number, value in found[key].items()}

@@ -15,11 +15,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .. import _native
-from .._files import write_json
-from .._trouble import refuse_pickling, report, require, require_type
+from .._files import keep_beside, numbered, write_json
+from .._ranks import own_rank
+from .._trouble import refuse_pickling, report, require, require_type, warn_once
 from ..integrations._find_run import run_of_training
 from ..reading import NO_STEP, RecordedRun, Series
 from ..run import Run, continue_run
+from ._repeated_steps import repeated_steps, restarts
 from .scores import ScoreDistributionTracker
 from .tracker import MetricTracker
 
@@ -30,6 +32,8 @@ class TrainingLogger:
 
     Each logger has a run of its own, named after the experiment: the one that `nilometer.init` began for it, or a new one.
     With `resume=True` it goes on where the last program with this `log_dir` and experiment stopped.
+    Each rank of a distributed program exports its own points: the first to `<experiment>_metrics.json`, rank 1 to `<experiment>_rank1_metrics.json`.
+    Without `resume`, files that an earlier experiment of this name left are kept under numbered names: `<experiment>_metrics.1.json`, the newest with the highest number.
 
     >>> import tempfile
     >>> logger = TrainingLogger(log_dir=tempfile.mkdtemp(), experiment_name="verifier_iter1")
@@ -64,6 +68,8 @@ class TrainingLogger:
         self.experiment_name = experiment_name
         self.log_dir.mkdir(parents=True, exist_ok=True)
         self._started_at = _now()
+        self._written: dict[pathlib.Path, _FileMark] = {}
+        self._has_told_of_earlier = False
         self.run = run_of_training(self, run, experiment_name, named=experiment_name != "experiment")
         self._earlier = _read_attempts(self._attempts_file) if resume else []
         if self._earlier:
@@ -90,7 +96,7 @@ class TrainingLogger:
                 self._score_points.update("score", math.nan if score is None else score, step)
 
     def save_checkpoint_metrics(self, name: str) -> pathlib.Path:
-        """Writes the summaries so far to `<experiment>_<name>.json` in the log folder, and sets a mark in the run."""
+        """Writes the summaries so far to `<experiment>_<name>.json` in the log folder (rank 1: `<experiment>_rank1_<name>.json`), and sets a mark in the run."""
         self.run.mark(f"checkpoint {name}")
         safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in str(name))
         value = {
@@ -100,16 +106,23 @@ class TrainingLogger:
             "metric_summaries": self.metrics.get_summary(),
             "score_distribution": self.scores.get_distribution(),
         }
-        return self._write(f"{self.experiment_name}_{safe}.json", value)
+        return self._write(f"{self._stem}_{safe}.json", value)
 
     def export_all(self, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """Writes everything to `<experiment>_metrics.json` in the log folder (or to `path`) and gives it.
 
+        A rank of a distributed program exports what it logged itself, rank 1 to `<experiment>_rank1_metrics.json` and so on; ranks that give a `path` need one each.
         `raw_metrics` holds every value in the order of logging. Where a resumed program repeated steps of the one before,
-        the newest counts and the overwritten values stand with their attempt.
+        the newest counts and the overwritten values stand with their attempt. Where steps of either go back, as in epochs that each count from 0,
+        a step says nothing of which point was repeated: every point counts, and a warning says so once.
         """
         attempts = self._attempts()
         raw, steps = _merge(attempts)
+        if len(attempts) > 1 and any(restarts(series) for attempt in attempts for series, _ in attempt.points.values()):
+            warn_once(
+                f"{self.experiment_name}: steps go back, so repeated steps of a resumed program cannot be recognized: every point of each attempt counts. "
+                "Pass a step that keeps counting, such as epoch * len(loader) + step"
+            )
         exported = {
             "experiment_name": self.experiment_name,
             "timestamp": _now(),
@@ -120,8 +133,17 @@ class TrainingLogger:
             "steps": steps,
             "attempts": [attempt.describe() for attempt in attempts],
         }
-        self._write(path if path is not None else f"{self.experiment_name}_metrics.json", exported)
+        if path is None:
+            self._write(f"{self._stem}_metrics.json", exported)
+        else:
+            self._try_to_write(self.log_dir / path, exported)
         return exported
+
+    @property
+    def _stem(self) -> str:
+        """What the names of its files begin with."""
+        rank = own_rank()
+        return f"{self.experiment_name}_rank{rank}" if rank else self.experiment_name
 
     @property
     def _group(self) -> str:
@@ -136,16 +158,13 @@ class TrainingLogger:
         return self.log_dir / f"{self.experiment_name}.attempts.json"
 
     def _note_attempt(self) -> None:
-        """Adds this run to the list of the experiment's attempts."""
-        if self.run.path is None:
+        """Adds this run to the list of the experiment's attempts, which its ranks share."""
+        if self.run.path is None or own_rank():
             return
         attempts = [*self._earlier, {"run": os.fspath(self.run.path), "started_at": self._started_at}]
         runs = [attempt["run"] for attempt in self._earlier]
         if os.fspath(self.run.path) not in runs:
-            try:
-                write_json(self._attempts_file, {"schema": "nilo.attempts/1", "attempts": attempts})
-            except OSError as error:
-                report(f"the list of attempts could not be written: {error}")
+            self._write(self._attempts_file.name, {"schema": "nilo.attempts/1", "attempts": attempts})
 
     def _attempts(self) -> list[_Attempt]:
         mine = None if self.run.path is None else os.fspath(self.run.path)
@@ -169,29 +188,66 @@ class TrainingLogger:
         """The scores of all attempts; of steps that were repeated, those of the newest."""
         if not self._earlier:
             return self.scores.get_distribution()
-        by_step: dict[Any, list[float | None]] = {}
-        for number, entry in enumerate([*self._earlier, {"run": os.fspath(self.run.path or "")}]):
+        attempts: list[list[tuple[int, list[float | None]]]] = []
+        for entry in [*self._earlier, {"run": os.fspath(self.run.path or "")}]:
             recorded = _open(entry)
-            if recorded is None or "score" not in recorded._reader.metric_names(self._score_group):
-                continue
-            series = recorded.series("score", group=self._score_group)
-            mine: dict[Any, list[float | None]] = {}
-            for step, value in zip(series.step.tolist(), series.value.tolist()):
-                key = step if step != NO_STEP else (number, len(mine))
-                mine.setdefault(key, []).append(None if math.isnan(value) else value)
-            by_step.update(mine)
+            series = None if recorded is None else _own_series(recorded, self._score_group).get("score")
+            attempts.append([] if series is None else _updates(series.step.tolist(), series.value.tolist()))
         merged = ScoreDistributionTracker()
-        for scores in by_step.values():
-            merged.update(scores)
+        for place, updates in enumerate(attempts):
+            mine = [step for step, _ in updates]
+            again = {step for newer in attempts[place + 1 :] for step in repeated_steps(mine, [step for step, _ in newer])}
+            for step, scores in updates:
+                if step not in again:
+                    merged.update(scores)
         return merged.get_distribution()
 
-    def _write(self, name: str | os.PathLike[str], value: Any) -> pathlib.Path:
+    def _write(self, name: str, value: Any) -> pathlib.Path:
+        """Writes a file of its own; one of that name that is not is kept."""
         path = self.log_dir / name
+        mine = self._written.get(path)
+        if not self._earlier and path.is_file() and (found := _mark(path)) is not None and found != mine:
+            moved = None if mine is None else next((other for other in numbered(path) if _mark(other) == mine), None)
+            if moved is not None:
+                # Another logger of this name has put this one's file aside.
+                return self._try_to_write(moved, value, known_as=path)
+            try:
+                self._tell_of_earlier(path, keep_beside(path))
+            except OSError as error:
+                report(f"{path} of an earlier experiment could not be kept, and nothing was written: {error}")
+                return path
+        return self._try_to_write(path, value, known_as=path)
+
+    def _try_to_write(self, path: pathlib.Path, value: Any, known_as: pathlib.Path | None = None) -> pathlib.Path:
         try:
             write_json(path, value)
+            mark = _mark(path)
+            if known_as is not None and mark is not None:
+                self._written[known_as] = mark
         except OSError as error:
             report(f"{path} could not be written: {error}")
         return path
+
+    def _tell_of_earlier(self, path: pathlib.Path, kept: pathlib.Path) -> None:
+        if not self._has_told_of_earlier:
+            self._has_told_of_earlier = True
+            warn_once(
+                f"{path} of an earlier experiment of this name is kept as {kept.name}, and so is every other file of it that is written again "
+                "(resume=True continues that experiment; another experiment_name has files of its own)"
+            )
+
+
+# Device, inode and time of change.
+_FileMark = tuple[int, int, int]
+
+
+def _mark(path: pathlib.Path) -> _FileMark | None:
+    """Tells a file from another one of its name; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 class _Attempt:
@@ -209,8 +265,7 @@ class _Attempt:
         recorded = _open(entry)
         if recorded is None:
             return cls(entry, {})
-        names = recorded._reader.metric_names(group)
-        series = {name: recorded.series(name, group=group) for name in names}
+        series = _own_series(recorded, group)
         return cls(entry, {name: (found.step.tolist(), found.value.tolist()) for name, found in series.items()})
 
     def describe(self) -> dict[str, Any]:
@@ -225,6 +280,16 @@ class _Attempt:
         }
 
 
+def _updates(steps: list[int], scores: list[float]) -> list[tuple[int, list[float | None]]]:
+    """The scores of each update: those that were logged one after the other under one step."""
+    updates: list[tuple[int, list[float | None]]] = []
+    for step, score in zip(steps, scores):
+        if not updates or step == NO_STEP or updates[-1][0] != step:
+            updates.append((step, []))
+        updates[-1][1].append(None if math.isnan(score) else score)
+    return updates
+
+
 def _merge(attempts: list[_Attempt]) -> tuple[dict[str, list[float]], dict[str, list[int | None]]]:
     """Every point, in the order of logging; what a later attempt logged again is noted in its own attempt instead."""
     raw: dict[str, list[float]] = {}
@@ -232,9 +297,10 @@ def _merge(attempts: list[_Attempt]) -> tuple[dict[str, list[float]], dict[str, 
     for name in sorted({name for attempt in attempts for name in attempt.points}):
         raw[name], all_steps[name] = [], []
         for place, attempt in enumerate(attempts):
-            later = [step for newer in attempts[place + 1 :] for step in newer.points.get(name, ([], []))[0]]
-            again = {step for step in later if step != NO_STEP}
-            for step, value in zip(*attempt.points.get(name, ([], []))):
+            mine, values = attempt.points.get(name, ([], []))
+            newer = [later.points.get(name, ([], []))[0] for later in attempts[place + 1 :]]
+            again = {step for steps in newer for step in repeated_steps(mine, steps)}
+            for step, value in zip(mine, values):
                 if step in again:
                     attempt.overwritten.setdefault(name, []).append((step, value))
                 else:
@@ -253,6 +319,17 @@ def _read_attempts(path: pathlib.Path) -> list[dict[str, Any]]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         report(f"the attempts before this one cannot be read from {path}: {error}")
         return []
+
+
+def _own_series(recorded: RecordedRun, group: str) -> dict[str, Series]:
+    """What this rank logged, by name. A program alone, before or after an attempt of several ranks, is the first rank."""
+    rank, ranks = own_rank() or 0, recorded.ranks
+    if not ranks and rank:
+        return {}
+    names = recorded._reader.metric_names(group)
+    found = {name: recorded.series(name, group=group, rank=rank if ranks else None) for name in names}
+    # Only other ranks may have logged it.
+    return {name: series for name, series in found.items() if len(series.value)}
 
 
 def _open(entry: Mapping[str, Any]) -> RecordedRun | None:

@@ -12,6 +12,8 @@ Nothing here imports torch until it is used.
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from .loading.loader_report import inspect_loader as inspect_loader
     from .loading.shared_dataset import share_dataset as share_dataset
     from .loading.shared_list import SharedList as SharedList
+    from .measuring.accounting import TensorLimitReached as TensorLimitReached
     from .measuring.accounting import TensorMeter as TensorMeter
     from .measuring.accounting import meter_for as meter_for
     from .model.chunked_loss import chunked_cross_entropy as chunked_cross_entropy
@@ -75,6 +78,7 @@ _HOMES = {
     "ObjectReport": "objects.leaked_objects",
     "SharedList": "loading.shared_list",
     "StepOutcome": "model.steps",
+    "TensorLimitReached": "measuring.accounting",
     "TensorMeter": "measuring.accounting",
     "Tier": "model.steps",
     "TokenBudgetBatches": "batches.token_batches",
@@ -105,7 +109,31 @@ _HOMES = {
     "write_config_template": "config",
 }
 
-__all__ = sorted(_HOMES)
+_NEED_TORCH = {
+    "batches.adaptive_batches",
+    "batches.batch_size",
+    "batches.language_model_loss",
+    "batches.loop_recovery",
+    "batches.trainer_batches",
+    "checkpoints.checkpointing",
+    "loading.loader_report",
+    "measuring.accounting",
+    "model.chunked_loss",
+    "model.estimate",
+    "model.steps",
+    "training.optimizer",
+}
+
+
+def _has_torch() -> bool:
+    try:
+        return importlib.util.find_spec("torch") is not None
+    except ValueError:  # what stands for torch has no specification
+        return sys.modules["torch"] is not None
+
+
+# `import *` works without torch too, and then leaves out what needs it.
+__all__ = sorted(_HOMES) if _has_torch() else sorted(name for name, home in _HOMES.items() if home not in _NEED_TORCH)
 
 
 def __getattr__(name: str) -> Any:

@@ -133,8 +133,8 @@ class MemoryOptimizationConfig(_Settings):
             # The default gives way to a small maximum; what was written down does not.
             if self.buffer_size_limit_mb is not _DEFAULT_BUFFER_MB:
                 raise ValueError(
-                    f"buffer_size_limit_mb ({self.buffer_size_limit_mb:g}) is not at most half of max_memory_usage_gb ({self.max_memory_usage_gb:g}): "
-                    f"set it to {half_mb:g} or less"
+                    f"buffer_size_limit_mb ({self.buffer_size_limit_mb:.15g} MB) is more than half of max_memory_usage_gb ({self.max_memory_usage_gb:.15g} GB): "
+                    f"set it to {half_mb:.15g} or less"
                 )
             self.buffer_size_limit_mb = half_mb
 
@@ -223,9 +223,11 @@ def create_memory_efficient_config(**settings: Any) -> TrainingMemoryConfig:
     """
     cpus = len(os.sched_getaffinity(0))
     has_gpu = bool(_native.gpu_readings())
+    largest = _least_number(16, settings.get("max_batch_size"), settings.get("effective_batch_size"))
     chosen: dict[str, Any] = {
-        "initial_batch_size": _least_number(16, settings.get("max_batch_size"), settings.get("effective_batch_size")),
+        "initial_batch_size": max(_numbers(largest, settings.get("min_batch_size"))),
         "min_batch_size": 1,
+        "max_batch_size": max(_numbers(TrainingMemoryConfig.max_batch_size, settings.get("initial_batch_size"), settings.get("min_batch_size"))),
         "memory_threshold": 0.8,
         "num_workers": min(4, max(0, cpus - 1)),
         "pin_memory": has_gpu,
@@ -235,8 +237,12 @@ def create_memory_efficient_config(**settings: Any) -> TrainingMemoryConfig:
 
 
 def _least_number(*values: Any) -> Any:
-    """The least of those that are numbers; what is none is refused later, by its name."""
-    return min(value for value in values if isinstance(value, (int, float)) and value > 0)
+    return min(_numbers(*values))
+
+
+def _numbers(*values: Any) -> list[Any]:
+    """Those that are numbers; what is none is refused later, by its name."""
+    return [value for value in values if isinstance(value, (int, float)) and value > 0]
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:

@@ -63,7 +63,7 @@ def in_order(config: object, lower: str, upper: str, *, may_be_equal: bool) -> N
     low, high = getattr(config, lower), getattr(config, upper)
     if low > high or (low == high and not may_be_equal):
         relation = "at most" if may_be_equal else "below"
-        raise ValueError(f"{lower} ({low:g}) must be {relation} {upper} ({high:g}): lower {lower} or raise {upper}")
+        raise ValueError(f"{lower} ({_short(low)}) must be {relation} {upper} ({_short(high)}): lower {lower} or raise {upper}")
 
 
 def _short(value: float) -> str:

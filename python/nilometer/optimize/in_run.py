@@ -1,18 +1,21 @@
 """What the optimizer measures and changes is told to the current run, or to the job that records this program; without one, nothing is stored.
 
 Metrics are named by subject (`gc/…`, `buffer/NAME/…`, `batch/…`), facts go to the rules of advice, and each optimization that was tried is stored
-with what was measured before and after.
+with what was measured before and after, and again where it is taken back.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import _open_runs
 from ..run import joined_run
+
+
+TellUndone = Callable[[str], None]
 
 
 def tell_metrics(values: Mapping[str, float], step: int | None = None) -> None:
@@ -54,20 +57,26 @@ def tell_optimization(
     after_seconds: float | None = None,
     measured: str = "",
     note: str = "",
-) -> None:
-    """Stores an optimization that was tried, with what was measured before and after it."""
+) -> TellUndone:
+    """Stores an optimization that was tried, with what was measured before and after it; gives the function that says that it was taken back, and why."""
+    tried = {
+        "name": name,
+        "applied": applied,
+        "before_bytes": before_bytes,
+        "after_bytes": after_bytes,
+        "before_seconds": before_seconds,
+        "after_seconds": after_seconds,
+        "measured": measured,
+        "note": note,
+    }
+    _add_optimization(tried)
+    # The same figures again: that is how readers know which one is meant.
+    return lambda reason: _add_optimization(tried | {"applied": False, "note": reason})
+
+
+def _add_optimization(tried: dict[str, Any]) -> None:
     run = joined_run()
     if run is not None:
-        tried = {
-            "name": name,
-            "applied": applied,
-            "before_bytes": before_bytes,
-            "after_bytes": after_bytes,
-            "before_seconds": before_seconds,
-            "after_seconds": after_seconds,
-            "measured": measured,
-            "note": note,
-        }
         run.add_optimization(json.dumps(_known(tried)))
 
 

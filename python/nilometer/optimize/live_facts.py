@@ -13,13 +13,13 @@ from .in_run import _known
 
 
 def recommendations(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the rules recommend on these facts, best first; nothing where nothing is wrong.
+    """What the rules recommend on these facts, best first; nothing where nothing is wrong. `saving` is None where none is known.
 
     >>> recommendations({})
     []
     """
     found: list[dict[str, Any]] = json.loads(_native.recommendations(json.dumps(facts)))
-    return found
+    return [{"rule": one["rule"], "text": one["text"], "change": one["change"], "evidence": one["evidence"], "saving": None} | one for one in found]
 
 
 def known_facts(facts: Mapping[str, Any]) -> dict[str, Any]:

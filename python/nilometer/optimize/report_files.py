@@ -73,7 +73,7 @@ def as_text(text: str) -> str:
 def bullet_points(recommendations: list[dict[str, Any]]) -> list[str]:
     """Recommendations as lines of Markdown, with what they rest on."""
     if not recommendations:
-        return ["Nothing to recommend: no rule found evidence."]
+        return ["No recommendations: no rule matched."]
     lines = []
     for one in recommendations:
         lines.append(f"- **{as_text(one['text'])}** ({one['confidence']} confidence; {as_text(one['source'])})")

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 from .. import _native
+from .._allocator_figures import NOTHING, AllocatorFigures, read_allocator
 from .._trouble import NilometerError, report, require_type
 from ..memory.sampler import own_sampler
 from ..run import Run, current_step, run_to_log_to
@@ -19,6 +20,8 @@ class GPUMemoryProfiler:
     """Measures what torch has allocated and reserved on a GPU, without making the program wait for the GPU.
 
     `*_gb` are 2**30 bytes. Every measurement is stored in the run with its step.
+    On a GPU a measurement has `fragmentation` too, the share of the reserved memory that lies in free pieces of segments in use (0.0 is none),
+    with those pieces as `inactive_split_gb`, and `unallocated_gb`, all that is reserved and holds no tensor; the summary has its last, mean and highest value.
     Without a CUDA device `available` is False and every figure is 0.0, but for leaks, which are looked for in host memory
     (that of the program and its children).
 
@@ -46,6 +49,7 @@ class GPUMemoryProfiler:
         self._sum_allocated = 0.0
         self._peak_allocated = 0.0
         self._peak_reserved = 0.0
+        self._fragmentation = _Extremes()
         self.baseline_gb: float | None = None
         self._has_host = False
         if self._torch is None:
@@ -62,13 +66,15 @@ class GPUMemoryProfiler:
 
     def measure(self, label: str = "") -> dict[str, float]:
         """One reading, kept under a label."""
-        allocated, reserved, max_allocated, max_reserved = self._read()
+        figures = self._read()
         stats = {
-            "allocated_gb": allocated / _GB,
-            "reserved_gb": reserved / _GB,
-            "max_allocated_gb": max_allocated / _GB,
-            "max_reserved_gb": max_reserved / _GB,
+            "allocated_gb": figures.allocated / _GB,
+            "reserved_gb": figures.reserved / _GB,
+            "max_allocated_gb": figures.peak_allocated / _GB,
+            "max_reserved_gb": figures.peak_reserved / _GB,
         }
+        if self.available:
+            stats |= self._free_parts(figures)
         self.measurements.append((label, stats))
         self._count += 1
         self._sum_allocated += stats["allocated_gb"]
@@ -79,14 +85,26 @@ class GPUMemoryProfiler:
             run = self._run if self._run is not None else run_to_log_to()
             run.torch_memory(
                 self.device,
-                allocated_bytes=allocated,
-                reserved_bytes=reserved,
-                peak_allocated_bytes=max_allocated,
-                peak_reserved_bytes=max_reserved,
+                allocated_bytes=figures.allocated,
+                reserved_bytes=figures.reserved,
+                peak_allocated_bytes=figures.peak_allocated,
+                peak_reserved_bytes=figures.peak_reserved,
                 device_free_bytes=free,
                 device_total_bytes=total,
+                inactive_split_bytes=figures.inactive_split,
+                alloc_retries=figures.alloc_retries,
+                ooms=figures.ooms,
             )
         return stats
+
+    def _free_parts(self, figures: AllocatorFigures) -> dict[str, float]:
+        """What is reserved and holds no tensor."""
+        parts = {"unallocated_gb": figures.unallocated / _GB}
+        if figures.inactive_split is not None and figures.fragmentation is not None:
+            parts["inactive_split_gb"] = figures.inactive_split / _GB
+            parts["fragmentation"] = figures.fragmentation
+            self._fragmentation.add(figures.fragmentation)
+        return parts
 
     def set_baseline(self) -> float:
         """Takes what is allocated now as what should stay; gives it in GiB."""
@@ -117,21 +135,36 @@ class GPUMemoryProfiler:
             self._torch.cuda.reset_peak_memory_stats(self.device)
 
     def get_summary(self) -> dict[str, Any]:
-        """Peak and mean of the measurements so far."""
+        """Peak and mean of the measurements so far; `fragmentation` is None where no GPU was measured."""
         return {
             "peak_allocated_gb": self._peak_allocated,
             "peak_reserved_gb": self._peak_reserved,
             "mean_allocated_gb": self._sum_allocated / self._count if self._count else 0.0,
             "baseline_gb": self.baseline_gb,
             "measurements": self._count,
+            "fragmentation": self._fragmentation.summary(),
         }
 
-    def _read(self) -> tuple[int, int, int, int]:
-        if self._torch is None:
-            return (0, 0, 0, 0)
-        # One look at the allocator's statistics; each of torch's four functions would gather all of them.
-        stats = self._torch.cuda.memory_stats_as_nested_dict(self.device)
-        if not stats:
-            return (0, 0, 0, 0)
-        allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
-        return (allocated["current"], reserved["current"], allocated["peak"], reserved["peak"])
+    def _read(self) -> AllocatorFigures:
+        return NOTHING if self._torch is None else read_allocator(self._torch, self.device)
+
+
+class _Extremes:
+    """Last, mean and highest of a value over time, without keeping it."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sum = 0.0
+        self._last = 0.0
+        self._highest = 0.0
+
+    def add(self, value: float) -> None:
+        self._count += 1
+        self._sum += value
+        self._last = value
+        self._highest = max(self._highest, value)
+
+    def summary(self) -> dict[str, float] | None:
+        if not self._count:
+            return None
+        return {"last": self._last, "mean": self._sum / self._count, "max": self._highest}

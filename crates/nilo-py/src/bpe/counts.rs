@@ -263,7 +263,7 @@ fn is_unfinished(path: &Path) -> Result<bool, BpeFailure> {
 
 fn gone() -> BpeFailure {
     BpeFailure::value(
-        "these counts were used up by a training",
+        "these counts were already consumed by a training",
         Some("write them to a file first, and open that for each training"),
     )
 }

@@ -80,6 +80,9 @@ impl From<CountError> for BpeFailure {
         };
         let hint = match &error {
             CountError::Corpus(CorpusError::Empty { .. }) => Some("pass files that contain text"),
+            CountError::Corpus(CorpusError::NotFound { .. }) => {
+                Some("check the spelling of the path; train_from_iterator takes texts")
+            }
             other => other.hint(),
         };
         let text = sentence(&error);

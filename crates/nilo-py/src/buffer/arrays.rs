@@ -137,7 +137,7 @@ pub(crate) fn check_outputs<'a>(arrays: impl Iterator<Item = &'a ArrayMemory>) -
     let mut ranges = Vec::new();
     for array in arrays {
         if !array.is_writeable {
-            return Err(value_error("an array to write to is read-only"));
+            return Err(value_error("an output array is read-only"));
         }
         if array.bytes > 0 {
             ranges.push((array.data as usize, array.data as usize + array.bytes));
@@ -145,7 +145,7 @@ pub(crate) fn check_outputs<'a>(arrays: impl Iterator<Item = &'a ArrayMemory>) -
     }
     ranges.sort_unstable();
     match ranges.windows(2).any(|pair| pair[0].1 > pair[1].0) {
-        true => Err(value_error("arrays to write to overlap")),
+        true => Err(value_error("output arrays overlap")),
         false => Ok(()),
     }
 }

@@ -207,6 +207,16 @@ impl PyReplayStore {
         py.detach(|| Ok(self.store.read()?.projected_bytes()))
     }
 
+    /// Before the process is forked: waits for calls of other threads and holds up further ones.
+    fn begin_fork(&self, py: Python<'_>) {
+        py.detach(|| self.store.begin_fork());
+    }
+
+    /// After the fork, in the parent and in the child.
+    fn end_fork(&self) {
+        self.store.end_fork();
+    }
+
     /// Drops everything.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.store.write()?.clear().map_err(buffer_error))

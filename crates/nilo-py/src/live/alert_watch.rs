@@ -180,6 +180,7 @@ fn type_of(kind: AlertKind) -> &'static str {
         AlertKind::GpuMemoryCritical => "gpu_critical_memory",
         AlertKind::MemoryLeak => "memory_leak",
         AlertKind::OomRisk => "oom_risk",
+        AlertKind::GpuOutOfMemory => "gpu_out_of_memory",
         AlertKind::Unknown => "unknown",
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nilo_analysis::alerts::AlertRules;
 use nilo_analysis::assessment::growth_while_loading;
 use nilo_analysis::tracking::{Resource, ResourceTracker, advised_leak};
-use nilo_follow::{FollowSettings, LeakSearch};
+use nilo_follow::{FIRST_LEAK_SEARCH, FollowSettings, LeakSearch};
 use nilo_forecast::Growth;
 use nilo_sample::AlertKind;
 use pyo3::prelude::*;
@@ -14,9 +14,6 @@ use pyo3::types::PyDict;
 
 use super::device::{Device, DeviceReading};
 use super::monitor::{MemoryMonitor, OwnJudge, SharedJudge};
-
-/// Just after the leak finder has seen enough.
-const FIRST_LEAKS: Duration = Duration::from_secs(11);
 
 /// Watches for leaks, from its beginning on.
 #[pyclass(frozen, module = "nilometer._native")]
@@ -40,7 +37,7 @@ impl LeakWatch {
                 ..AlertRules::default()
             },
             leaks: LeakSearch {
-                after: FIRST_LEAKS,
+                after: FIRST_LEAK_SEARCH,
                 least_bytes: None,
                 while_loading: false,
             },

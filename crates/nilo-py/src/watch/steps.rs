@@ -17,6 +17,9 @@ use crate::destination::Destination;
 use crate::phase_timer::PhaseTimer;
 use crate::throughput::Throughput;
 
+/// On a GPU these are recorded whatever it costs: memory rises to its peak in them, since the optimizer's state comes with the first step.
+const FIRST_STEPS: i64 = 3;
+
 /// The classes of Python that look at a GPU.
 pub(super) struct Gpu {
     /// `nilometer._gpu_clock.GpuClock`.
@@ -33,6 +36,8 @@ pub(crate) struct Steps {
     pub(super) destination: Destination,
     /// Whether the steps are counted here.
     pub(super) counts: bool,
+    /// The number of the first step.
+    first: i64,
     /// Each so-manieth step is recorded; `None` is every step, or on a GPU as many as its budget allows.
     every: Option<i64>,
     /// Asked before the first forward: the model may have moved to a GPU since.
@@ -64,6 +69,7 @@ impl Steps {
             throughput,
             destination,
             counts: step.is_some(),
+            first,
             every,
             pick_clock,
             gpu: OnceLock::new(),
@@ -178,7 +184,10 @@ impl Steps {
     pub(super) fn is_due(&self, state: &LoopState, now_nanos: u64) -> bool {
         match self.every {
             Some(every) => (state.step + 1).rem_euclid(every) == 0,
-            None => self.gpu.get().is_none() || state.timing.is_due(now_nanos),
+            None => {
+                let is_early = state.step + 1 - self.first < FIRST_STEPS;
+                is_early || self.gpu.get().is_none() || state.timing.is_due(now_nanos)
+            }
         }
     }
 }

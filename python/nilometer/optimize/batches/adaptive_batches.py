@@ -10,16 +10,19 @@ from typing import Any
 import torch
 
 from ..._trouble import require, require_type, whole_number
-from ..in_run import newest_step, tell_mark, tell_metrics
+from ..in_run import newest_step, tell_facts, tell_mark, tell_metrics
 from ..measuring.accounting import TensorMeter, device_of
 from ..measuring.oom_recovery import attempt, release
 from ..measuring.trial import random_state, set_random_state
+from .batch_growth import BatchGrowth
 from .batch_normalization import NormalizationWarning
 from .batch_size import NoBatchFits
+from .gradient_sum import GradientSum
 from .language_model_loss import LanguageModelLoss
 from .micro_batches import LossSum, accumulate, batch_length, count_targets
 from .probes import free_device_bytes
-from .rank_agreement import add_gradients, least_and_sum, sum_of_all, world_size
+from .rank_agreement import least_and_sum, smallest_of_all, sum_of_all, world_size
+from .told_batch import ToldBatch, tell_weights
 
 # A larger size is tried only where one and a half times what it adds is free.
 HEADROOM = 1.5
@@ -46,7 +49,7 @@ class AdaptiveBatches:
 
     `loss_sum(model, micro_batch)` gives the sum of the losses; `count(batch)` says over how many targets a batch is averaged.
     Without `count`, `language_model_loss_sum` counts what the model itself averages over, and any other loss the labels that are not -100, or samples.
-    When memory runs out on any rank, all ranks drop the step's gradients, put the random state back and run the same samples in micro-batches of half the size. After `grow_after` steps without trouble the size grows again where there is room, but not to one that failed within the last `retry_after` steps.
+    When memory runs out on any rank, all ranks drop the step's gradients, restore RNG state and run the same samples in micro-batches of half the size. After `grow_after` steps without trouble the size grows again where there is room, but not to one that failed within the last `retry_after` steps.
     The current run gets a mark at each change of the size, and the size as `batch/size` (unless `tell_size=False`).
     Gradients are exchanged once per step, after all ranks have agreed that backward went well: pass the model itself, not wrapped in DistributedDataParallel (a wrapper is unwrapped).
 
@@ -96,19 +99,19 @@ class AdaptiveBatches:
         self.optimizer = optimizer
         self.micro_batch = micro_batch
         self.ooms = 0
+        self.failed_in_step: list[int] = []
+        """Sizes that ran out of memory in the latest step, one after the other."""
         self._loss_sum = loss_sum
         self._minimum = minimum
         self._maximum = maximum
         own_count = functools.partial(loss_sum.count, self.model) if isinstance(loss_sum, LanguageModelLoss) else count_targets
         self._count: Callable[[Any], float] = own_count if count is None else count
         self._max_grad_norm = max_grad_norm
-        self._grow_after = grow_after
-        self._retry_after = retry_after
         self._meter = meter
         self._device = device_of(self.model)
-        self._clean_steps = 0
-        self._failed_size: int | None = None
-        self._steps_since_failure = 0
+        self._growth = BatchGrowth(grow_after, retry_after)
+        self._told = ToldBatch()
+        self._recovered = 0
         self._level_before = 0
         self._told_size: int | None = None
         self._tells_size = tell_size
@@ -123,67 +126,95 @@ class AdaptiveBatches:
         targets = sum_of_all(self._count(batch)) or 1
         states = random_state(self._device)
         retries = 0
+        self.failed_in_step = []
         while True:
             size = min(self.micro_batch, samples)
             if size < samples:
                 self._normalization.on_split(self.model, stacklevel=2)
             self.optimizer.zero_grad(set_to_none=True)
             self._reset_peak()
-            tried = attempt(lambda: accumulate(self.model, batch, self._loss_sum, size=self.micro_batch, targets=targets))
+            tried = attempt(lambda: self._loss_and_sum(batch, targets))
+            loss, gradients = tried.result or (0.0, None)
             if tried.oom:
                 release(self.model, self.optimizer)
             failed_size = size if tried.oom else _NEVER
             # One exchange: did all go well, to which size would each rank go next, which size failed, and what is the loss of all?
             verdict = (int(not tried.oom), self._next_size(failed_size, samples), failed_size)
-            (went_well, next_size, failed_size), loss = least_and_sum(verdict, tried.result or 0.0)
+            (went_well, next_size, failed_size), loss = least_and_sum(verdict, loss)
             if went_well:
                 break
+            # Also what was made for an exchange that does not happen.
+            tried.result = gradients = None
             retries += 1
-            self._note_failure(failed_size)
+            self.ooms += 1
+            self._growth.note_failure(failed_size)
             release(self.model, self.optimizer)
             set_random_state(self._device, states)
+            self.failed_in_step.append(failed_size)
             if next_size < self._minimum:
+                tell_facts("batch", {"failed_micro_batch": failed_size})
+                tell_weights(self.model, self.optimizer, self._limit())
                 raise NoBatchFits(
-                    f"memory ran out with micro-batches of {failed_size}, and {self._minimum} is the least: {tried.oom or 'on another rank'}"
+                    f"memory ran out with micro-batches of {failed_size}, and the minimum is {self._minimum}: {tried.oom or 'on another rank'}"
                 )
             tell_mark(f"batch size {self.micro_batch} -> {next_size}: out of memory with {failed_size} samples")
             self.micro_batch = next_size
-        add_gradients(self.model)
-        if self._max_grad_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._max_grad_norm)
-        self.optimizer.step()
+        if gradients is not None:
+            gradients.exchange()
+        tried.result = gradients = None
+        self._update()
         self.optimizer.zero_grad(set_to_none=True)
-        self._note_success()
+        self._growth.note_success()
+        self._recovered += retries
         done = BatchStep(loss, self.micro_batch, retries)
         self._steps += 1
         self._tell_size()
+        self._told.tell(self.micro_batch, samples=samples or self.micro_batch, recovered=self._recovered, maximum=self._maximum)
         if not retries and next_size > self.micro_batch:
-            tell_mark(f"batch size {self.micro_batch} -> {next_size}: {self._clean_steps} steps without trouble and room for more")
+            tell_mark(f"batch size {self.micro_batch} -> {next_size}: {self._growth.clean_steps} steps without failure, with memory to spare")
             self.micro_batch = next_size
-            self._clean_steps = 0
+            self._growth.clean_steps = 0
         return done
+
+    def _loss_and_sum(self, batch: Any, targets: float) -> tuple[float, GradientSum]:
+        loss = accumulate(self.model, batch, self._loss_sum, size=self.micro_batch, targets=targets)
+        return loss, GradientSum(self.model)
+
+    def _update(self) -> None:
+        def update() -> None:
+            if self._max_grad_norm is not None:
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._max_grad_norm)
+            self.optimizer.step()
+
+        if self._steps or world_size() == 1:
+            update()
+            return
+        # The optimizer's state appears in its first step: where that does not fit on one rank, the others must not go on and wait for it.
+        tried = attempt(update)
+        if not smallest_of_all(int(not tried.oom)):
+            raise NoBatchFits(f"memory ran out in the first step of the optimizer: {tried.oom or 'on another rank'}")
 
     def state_dict(self) -> dict[str, Any]:
         """For a checkpoint: a resumed training begins with the size that it had."""
         return {
             "micro_batch": self.micro_batch,
             "ooms": self.ooms,
-            "clean_steps": self._clean_steps,
-            "failed_size": self._failed_size,
-            "steps_since_failure": self._steps_since_failure,
+            "clean_steps": self._growth.clean_steps,
+            "failed_size": self._growth.failed_size,
+            "steps_since_failure": self._growth.steps_since_failure,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes up what `state_dict` gave."""
         missing = [name for name in self.state_dict() if not isinstance(state, Mapping) or name not in state]
-        require(not missing, f"this is no state of AdaptiveBatches: it has no {', '.join(missing)}")
+        require(not missing, f"this is not a state of AdaptiveBatches: it has no {', '.join(missing)}")
         self.micro_batch = max(self._minimum, int(state["micro_batch"]))
         if self._maximum is not None:
             self.micro_batch = min(self.micro_batch, self._maximum)
         self.ooms = int(state["ooms"])
-        self._clean_steps = int(state["clean_steps"])
-        self._failed_size = state["failed_size"]
-        self._steps_since_failure = int(state["steps_since_failure"])
+        self._growth.clean_steps = int(state["clean_steps"])
+        self._growth.failed_size = state["failed_size"]
+        self._growth.steps_since_failure = int(state["steps_since_failure"])
 
     def _tell_size(self) -> None:
         step = newest_step(self._steps if self._steps >= _PATIENCE_STEPS else None)
@@ -197,15 +228,12 @@ class AdaptiveBatches:
         if failed_size != _NEVER:
             return max(failed_size // 2, self._minimum) if failed_size > self._minimum else 0
         larger = min(self._larger_size(), samples)
-        is_due = self._clean_steps + 1 >= self._grow_after
-        if larger <= self.micro_batch or not is_due or not self._has_room(larger):
+        if larger <= self.micro_batch or not self._growth.due_after_this_step or not self._has_room(larger):
             return self.micro_batch
         return larger
 
     def _larger_size(self) -> int:
-        larger = 2 * self.micro_batch
-        if self._failed_size is not None and self._steps_since_failure < self._retry_after:
-            larger = min(larger, self._failed_size - 1)
+        larger = self._growth.larger(self.micro_batch)
         return larger if self._maximum is None else min(larger, self._maximum)
 
     def _has_room(self, size: int) -> bool:
@@ -215,19 +243,6 @@ class AdaptiveBatches:
             return True
         per_sample = (peak - self._level_before) / self.micro_batch
         return peak + HEADROOM * per_sample * (size - self.micro_batch) <= limit
-
-    def _note_failure(self, size: int) -> None:
-        self.ooms += 1
-        self._failed_size = size if self._failed_size is None else min(size, self._failed_size)
-        self._steps_since_failure = 0
-        self._clean_steps = 0
-
-    def _note_success(self) -> None:
-        self._clean_steps += 1
-        if self._failed_size is not None:
-            self._steps_since_failure += 1
-            if self._steps_since_failure >= self._retry_after:
-                self._failed_size = None
 
     def _reset_peak(self) -> None:
         if self._meter is not None:

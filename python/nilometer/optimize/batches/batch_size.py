@@ -7,15 +7,20 @@ from dataclasses import dataclass, field
 import torch
 
 from ..._trouble import byte_count, require, require_type, whole_number
+from ..byte_words import in_bytes
 from ..in_run import tell_facts, tell_mark
 from ..measuring.accounting import device_of
 from .memory_fit import MemoryFit, Point, fit_memory
-from .probes import Prober, SizedStep, restored
+from .part_growth import PartGrowth
+from .probes import Prober, SizedStep, StepMemory, restored
 from .rank_agreement import smallest_of_all
+from .told_batch import tell_weights
 
 # Kept free at the first large step: allocators round and fragment. Once that step came out as predicted, less is enough.
 FIRST_MARGIN = 0.08
 LAST_MARGIN = 0.02
+# Where tensors are counted, nothing is rounded.
+COUNTED_MARGIN = 0.005
 # A batch that could be larger by no more than this is large enough.
 AGREEMENT = 0.02
 # Small steps may peak where the batch matters little, in the optimizer: nobody trusts a fit further than this many times its largest step.
@@ -74,9 +79,10 @@ def find_batch_size(
     `step(batch_size, length)` runs a whole training step, forward to optimizer, on a batch of that shape: make it of your longest samples.
     `length` is their length; with a length above 1, a step of half of it tells how memory grows with length.
     `budget_bytes` is what a step may take; without it, all that this process can have of the GPU.
+    `maximum` is the largest size to try; kernels of CUDA refuse batches above its default of 65,535.
     Weights, optimizer state and random state are afterwards as they were. With `torch.distributed`, all ranks agree on the smallest size.
 
-    A first step warms up (the optimizer's state appears), small steps are measured, and the size that their fit foretells is verified by a step.
+    A first step warms up (the optimizer's state appears), two steps are measured part by part, and the size that their lines predict is verified by a step.
     Raises `NoBatchFits` when not even `minimum` does.
 
     >>> model = torch.nn.Linear(100, 100)
@@ -104,10 +110,10 @@ def find_batch_size(
     # Every rank comes here, also one on which nothing fits: whoever waits for the others would wait for ever.
     agreed = smallest_of_all(own)
     if agreed < minimum:
+        tell_weights(model, optimizer, prober.budget_bytes)
         raise NoBatchFits(search.refusal() if own < minimum else "another rank cannot fit even the smallest batch")
-    fit = fit_memory(search.points)
-    peak = search.peaks.get(agreed, int(fit.peak(agreed, length)))
-    tell_mark(f"largest batch: {agreed} samples, {peak} of {prober.budget_bytes} bytes, found in {len(search.points) + search.ooms} steps")
+    fit, peak = search.fit(), search.peak(agreed)
+    tell_mark(f"largest batch: {agreed} samples, {in_bytes(peak)} of {in_bytes(prober.budget_bytes)}, found in {len(search.points) + search.ooms} steps")
     found = {"largest_micro_batch": agreed, "measured_micro_batch": agreed}
     tell_facts("batch", found | {"budget_bytes": prober.budget_bytes, "bytes_per_sample": fit.per_sample(length)})
     return BatchSize(agreed, peak, prober.budget_bytes, fit, search.points, search.ooms)
@@ -121,80 +127,129 @@ class _Search:
         self._length = length
         self._minimum = minimum
         self._limit = maximum
+        self._last_margin = COUNTED_MARGIN if prober.is_counted else LAST_MARGIN
+        self._steps: dict[int, StepMemory] = {}
+        self._shorter: Point | None = None
+        self._grew_faster = False
         self.points: list[Point] = []
-        self.peaks: dict[int, int] = {}
         self.ooms = 0
 
     def run(self) -> int:
         """The size that fits here, or 0."""
         low = self._minimum
-        # The optimizer's state is made in the first step.
-        if self._prober.peak(low, self._length) is None:
+        # The optimizer's state is made in the first step; the second one has it from its beginning.
+        if self._prober.memory(low, self._length) is None:
             self.ooms += 1
             return 0
-        sizes = [low, 2 * low, 4 * low] if self._length == 1 else [low, 4 * low]
-        for size in sizes:
-            if size <= self._limit and not self._fits(size):
-                break
-        if self._length > 1 and len(self.peaks) > 1:
-            self._measure(max(self.peaks), self._length // 2)
+        if not self._fits(low):
+            return 0
+        second = min(self._limit, max(2 * low, min(self._surely_fitting(FIRST_MARGIN), FARTHEST * low)))
+        if second > low and self._fits(second) and self._length > 1:
+            self._measure_shorter()
         margin = FIRST_MARGIN
         for _ in range(MOST_STEPS):
             best = self._best()
-            goal = min(self._predicted(margin), FARTHEST * best)
-            if self._is_bent():
-                goal = min(goal, max(best, self._surely_fitting(margin)))
+            goal = min(self._predicted(margin), self._cautious(margin))
             if self.ooms:
                 # The fit was wrong: half of the way to what failed.
                 goal = min(goal, (best + self._limit + 1) // 2)
             if goal - best <= best * AGREEMENT:
-                if margin == LAST_MARGIN or self.ooms:
+                if margin == self._last_margin:
                     break
-                margin = LAST_MARGIN
+                margin = self._last_margin
                 continue
             self._fits(goal)
         return self._best()
 
     def refusal(self) -> str:
         return (
-            f"a batch of {self._minimum} does not fit into {self._prober.budget_bytes} bytes: {self._prober.last_oom}; "
+            f"a batch of {self._minimum} does not fit into {in_bytes(self._prober.budget_bytes)}: {self._prober.last_oom}; "
             "a smaller model, checkpoints or a shorter length is needed"
         )
 
-    def _predicted(self, margin: float) -> int:
-        fit = fit_memory([(size, self._length, peak) for size, peak in self.peaks.items()])
-        budget = self._prober.budget_bytes * (1 - margin)
-        return max(self._best(), min(self._limit, fit.largest_batch(budget, self._length)))
+    def peak(self, size: int) -> int:
+        """The peak of a step, measured or, where another rank allows no larger one, expected."""
+        if size in self._steps:
+            return self._steps[size].peak
+        growth = self._growth()
+        return int(self.fit().peak(size, self._length) if growth is None else growth.peak(size))
 
-    def _is_bent(self) -> bool:
-        """Whether the last step grew faster than the one before: it then grows still faster above, and the fit foretells too much."""
-        sizes = sorted(self.peaks)
-        steps = zip(sizes, sizes[1:], strict=False)
-        slopes = [(self.peaks[upper] - self.peaks[lower]) / (upper - lower) for lower, upper in steps]
-        return bool(slopes) and (slopes[-1] <= 0 or (len(slopes) > 1 and slopes[-1] > slopes[-2] * (1 + AGREEMENT)))
+    def fit(self) -> MemoryFit:
+        """The line of the part that ends the growth of the batch: small steps may peak in another one, where the batch matters less."""
+        growth = self._growth()
+        last = None if growth is None else growth.last_part(lambda _: self._prober.budget_bytes)
+        if growth is None or last is None:
+            return fit_memory(self.points)
+        part, _ = last
+        points = [(growth.small, self._length, growth.at_small[part]), (growth.large, self._length, growth.at_large[part])]
+        if self._shorter is not None:
+            # By its peak: the part that ends the growth may be another one there.
+            points.append(self._shorter)
+        return fit_memory(points)
+
+    def _predicted(self, margin: float) -> int:
+        """The largest size that leaves a share of the budget free, not smaller than the best."""
+        best, budget = self._best(), self._prober.budget_bytes
+        within = budget * (1 - margin)
+
+        def allowed(level: int) -> float:
+            # What takes nearly everything at any size may come nearer, half of the way at a time.
+            return max(within, (level + budget) / 2) if margin == self._last_margin else within
+
+        growth = self._growth()
+        if growth is None:
+            return max(best, min(self._limit, fit_memory(self.points).largest_batch(within, self._length)))
+        last = growth.last_part(allowed)
+        return self._limit if last is None else max(best, min(self._limit, int(last[1] + 1e-9)))
+
+    def _cautious(self, margin: float) -> int:
+        """The farthest that lines are trusted: while no part grows, and once the last step took more than its lines said, they promise too much."""
+        best, growth = self._best(), self._growth()
+        if self._grew_faster:
+            return max(best, self._surely_fitting(margin))
+        if growth is not None and growth.is_flat:
+            return max(2 * best, self._surely_fitting(margin))
+        return FARTHEST * best
+
+    def _growth(self) -> PartGrowth | None:
+        """Of the two largest steps, as wholes where they do not have the same parts; None where there is only one."""
+        if len(self._steps) < 2:
+            return None
+        small, large = sorted(self._steps)[-2:]
+        first, second = self._steps[small], self._steps[large]
+        if len(first.parts) == len(second.parts):
+            return PartGrowth(small, large, first.parts, second.parts)
+        return PartGrowth(small, large, [first.peak], [second.peak])
 
     def _surely_fitting(self, margin: float) -> int:
         """The size that fits even if all that the largest step took, beyond what is always held, grows with the batch."""
         best = self._best()
-        per_sample = (self.peaks[best] - self._prober.held_bytes) / best
+        per_sample = (self._steps[best].peak - self._prober.held_bytes) / best
         room = self._prober.budget_bytes * (1 - margin) - self._prober.held_bytes
         return int(room / per_sample) if per_sample > 0 else self._limit
 
     def _best(self) -> int:
-        return max(self.peaks, default=0)
+        return max(self._steps, default=0)
 
     def _fits(self, size: int) -> bool:
-        if self._measure(size, self._length):
-            return True
-        self.ooms += 1
-        self._limit = min(self._limit, size - 1)
-        return False
-
-    def _measure(self, size: int, length: int) -> bool:
-        peak = self._prober.peak(size, length)
-        if peak is None:
+        best, growth = self._best(), self._growth()
+        step = self._prober.memory(size, self._length)
+        if step is None:
+            self.ooms += 1
+            self._limit = min(self._limit, size - 1)
             return False
-        self.points.append((size, length, peak))
-        if length == self._length:
-            self.peaks[size] = peak
+        if growth is not None:
+            known = self._steps[best].peak
+            expected = growth.peak(size) - known
+            self._grew_faster = not growth.is_flat and step.peak - known > expected * (1 + AGREEMENT)
+        self._steps[size] = step
+        self.points.append((size, self._length, step.peak))
         return True
+
+    def _measure_shorter(self) -> None:
+        """A step of half of the length tells how memory grows with length."""
+        size, length = self._best(), self._length // 2
+        step = self._prober.memory(size, length)
+        if step is not None:
+            self._shorter = (size, length, step.peak)
+            self.points.append(self._shorter)

@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from .rank_agreement import average_gradients, world_size
+from .gradient_sum import GradientSum
+from .rank_agreement import world_size
 
 
 class GradientExchange:
@@ -26,6 +27,7 @@ class GradientExchange:
         # False in all steps of an accumulation but the last.
         self._is_due = self._wrapper is not None and bool(self._wrapper.require_backward_grad_sync)
         self._is_held = False
+        self._sum: GradientSum | None = None
 
     def share_buffers(self) -> None:
         """The first rank's buffers, as the wrapper hands them out before each forward."""
@@ -39,11 +41,21 @@ class GradientExchange:
             self._wrapper.require_backward_grad_sync = False
             self._is_held = True
 
+    def reserve(self) -> None:
+        """Allocates what `average` takes, once backward is through: running out of memory can still be agreed on here."""
+        if self._is_due:
+            self._sum = GradientSum(self.model)
+
+    def give_back(self) -> None:
+        """The step is run again: its memory is needed."""
+        self._sum = None
+
     def average(self) -> None:
-        """The mean of all ranks, where this step is one that exchanges. Every rank has to call it."""
+        """The mean of all ranks, where this step is one that exchanges and has reserved. Every rank has to call it."""
         if self._wrapper is None:
             return
         if self._is_held:
             self._wrapper.require_backward_grad_sync = self._wrapper.require_forward_param_sync = self._is_due
-        if self._is_due:
-            average_gradients(self.model)
+        if self._sum is not None:
+            self._sum.average()
+            self._sum = None

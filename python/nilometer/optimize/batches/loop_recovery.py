@@ -9,15 +9,17 @@ from typing import Any
 import torch
 
 from ..._trouble import require, whole_number
-from ..in_run import newest_step, tell_mark, tell_metrics
+from ..in_run import newest_step, tell_facts, tell_mark, tell_metrics
 from ..measuring.accounting import device_of
 from ..measuring.oom_recovery import attempt, release
 from ..measuring.trial import random_state, set_random_state
+from .batch_growth import BatchGrowth
 from .batch_normalization import NormalizationWarning
 from .batch_size import NoBatchFits
 from .gradient_exchange import GradientExchange
 from .micro_batches import batch_length, count_targets, split_batch
 from .rank_agreement import smallest_of_all
+from .told_batch import ToldBatch
 
 # In an exchange of smallest numbers: no size failed here.
 _NEVER = 1 << 62
@@ -27,21 +29,22 @@ RunPart = Callable[[Any, float], float]
 
 
 class BatchRecovery:
-    """Runs batches whole while they fit, and in parts of half the size once memory has run out; after `grow_after` clean steps it tries more.
+    """Runs batches whole while they fit, and in parts of half the size once memory has run out; after `grow_after` clean steps it tries more, but not a size that failed within the last `retry_after`.
 
     Gradients are those of the whole batch. Where memory runs out on one of several ranks, all of them run their batches again, in parts of one size.
     """
 
-    def __init__(self, minimum: int = 1, grow_after: int = 100) -> None:
+    def __init__(self, minimum: int = 1, grow_after: int = 100, retry_after: int = 1000) -> None:
         minimum = whole_number(minimum, "minimum", least=1)
         grow_after = whole_number(grow_after, "grow_after", least=1)
+        retry_after = whole_number(retry_after, "retry_after", least=1)
         self.ooms = 0
         self.micro_batch: int | None = None
         """Samples at a time; None while batches run whole."""
         self._minimum = minimum
-        self._grow_after = grow_after
-        self._clean_steps = 0
-        self._failed: int | None = None
+        self._growth = BatchGrowth(grow_after, retry_after)
+        self._told = ToldBatch()
+        self._most_rows = 0
         self._normalization = NormalizationWarning()
         self._undo: list[Callable[[], None]] = []
 
@@ -50,10 +53,10 @@ class BatchRecovery:
         while self._undo:
             self._undo.pop()()
 
-    def run(self, model: torch.nn.Module, batch: Any, run_part: RunPart) -> float:
+    def run(self, model: torch.nn.Module, batch: Any, run_part: RunPart, exchange: GradientExchange | None = None, accumulation: int = 1) -> float:
         """Forward and backward of a batch; gives its loss. Gradients are added to those that are there, as backward does.
 
-        Every rank has to call it, with a model that exchanges nothing while it runs: who ran out could not join.
+        `exchange` has then reserved what it needs; `accumulation` is how many batches the loop takes for a step. Every rank has to call it, with a model that exchanges nothing while it runs: who ran out could not join.
         """
         device, rows = device_of(model), batch_length(batch)
         require(rows > 0, "the batch is empty: it has no samples")
@@ -64,7 +67,10 @@ class BatchRecovery:
         states = random_state(device)
 
         def all_parts(size: int) -> float:
-            return sum(run_part(part, count_targets(part) / targets) for part in split_batch(batch, size))
+            loss = sum(run_part(part, count_targets(part) / targets) for part in split_batch(batch, size))
+            if exchange is not None:
+                exchange.reserve()
+            return loss
 
         try:
             while True:
@@ -75,6 +81,8 @@ class BatchRecovery:
                 failed_size = smallest_of_all(size if tried.oom else _NEVER)
                 if failed_size == _NEVER:
                     break
+                if exchange is not None:
+                    exchange.give_back()
                 release(model)
                 set_random_state(device, states)
                 self._shrink(failed_size, tried.oom or "on another rank")
@@ -82,15 +90,19 @@ class BatchRecovery:
             for parameter, gradient in earlier:
                 if gradient is not None:
                     parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
+        # The last batch of an epoch may be smaller: it is not what the training runs with.
+        self._most_rows = max(rows, self._most_rows)
+        size = min(self.micro_batch or self._most_rows, self._most_rows)
+        self._told.tell(size, samples=self._most_rows, recovered=self.ooms, accumulation=accumulation)
         self._note_success(rows)
         return tried.result or 0.0
 
     def _shrink(self, size: int, oom: str) -> None:
         self.ooms += 1
-        self._clean_steps = 0
-        self._failed = size
+        self._growth.note_failure(size)
         if size <= self._minimum:
-            raise NoBatchFits(f"memory ran out with {size} samples, and {self._minimum} is the least: {oom}")
+            tell_facts("batch", {"failed_micro_batch": size})
+            raise NoBatchFits(f"memory ran out with {size} samples, and the minimum is {self._minimum}: {oom}")
         self.micro_batch = max(self._minimum, size // 2)
         tell_mark(f"batch size {size} -> {self.micro_batch}: out of memory with {size} samples")
         tell_metrics({"batch/size": float(self.micro_batch)}, step=newest_step(0))
@@ -98,15 +110,15 @@ class BatchRecovery:
     def _note_success(self, rows: int) -> None:
         if self.micro_batch is None:
             return
-        self._clean_steps += 1
-        larger = min(2 * self.micro_batch, (self._failed or rows + 1) - 1)
-        if self._clean_steps >= self._grow_after and larger > self.micro_batch:
-            tell_mark(f"batch size {self.micro_batch} -> {larger}: {self._clean_steps} steps without trouble")
+        self._growth.note_success()
+        larger = min(self._growth.larger(self.micro_batch), rows)
+        if self._growth.is_due and larger > self.micro_batch:
+            tell_mark(f"batch size {self.micro_batch} -> {larger}: {self._growth.clean_steps} steps without failure")
             tell_metrics({"batch/size": float(larger)}, step=newest_step(0))
-            self.micro_batch, self._clean_steps = larger, 0
+            self.micro_batch, self._growth.clean_steps = larger, 0
 
 
-def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100) -> BatchRecovery:
+def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100, retry_after: int = 1000) -> BatchRecovery:
     """Lets a Hugging Face `Trainer` survive running out of memory in `training_step`: call it before `trainer.train()`.
 
     A batch that does not fit is run again in halves, weighted by their labels, down to `minimum` samples; the trainer's batches and steps stay what they are.
@@ -118,7 +130,7 @@ def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100) ->
         raise ValueError(
             "the trainer uses DeepSpeed, FSDP or several GPUs in one process, where a step cannot be run again: start one process for each GPU with torchrun"
         )
-    recovery = BatchRecovery(minimum, grow_after)
+    recovery = BatchRecovery(minimum, grow_after, retry_after)
     training_step, compute_loss = trainer.training_step, trainer.compute_loss
 
     found: list[bool] = []
@@ -146,7 +158,7 @@ def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100) ->
                 trainer.compute_loss = compute_loss
 
         exchange.share_buffers()
-        loss = recovery.run(own, dict(inputs), run_part)
+        loss = recovery.run(own, dict(inputs), run_part, exchange, arguments.gradient_accumulation_steps)
         exchange.average()
         return torch.tensor(loss, device=arguments.device)
 
@@ -168,7 +180,7 @@ def _divides_by_items(trainer: Any, model: torch.nn.Module, sample: Any, items: 
     return losses[0] != 0 and abs(2 * losses[1] / losses[0] - 1) < 0.01
 
 
-def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100) -> BatchRecovery:
+def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100, retry_after: int = 1000) -> BatchRecovery:
     """Lets a Lightning module survive running out of memory in `training_step` and its backward pass: call it before `trainer.fit(module)`.
 
     A batch that does not fit is run again in halves, weighted by their samples (by `labels` where a batch has them), down to `minimum` samples. `training_step` is then called once for each part.
@@ -177,8 +189,8 @@ def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100) -
     """
     _check_loop(module, "module", "a module of Lightning", ("automatic_optimization", "training_step", "backward"))
     if not module.automatic_optimization:
-        raise ValueError("the module optimizes by hand (automatic_optimization=False): use AdaptiveBatches in its training_step")
-    recovery = BatchRecovery(minimum, grow_after)
+        raise ValueError("the module uses manual optimization (automatic_optimization=False): use AdaptiveBatches in its training_step")
+    recovery = BatchRecovery(minimum, grow_after, retry_after)
     training_step, backward = module.training_step, module.backward
     computed: list[tuple[torch.nn.Parameter, torch.Tensor]] = []
     pending: list[GradientExchange] = []
@@ -202,7 +214,7 @@ def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100) -
         for parameter, _ in kept:
             parameter.grad = None
         exchange = GradientExchange(module.trainer.strategy.model)
-        total = recovery.run(module, batch, run_part)
+        total = recovery.run(module, batch, run_part, exchange, accumulation)
         # DistributedDataParallel, inside of whose forward we are, would wait for gradients that are there already.
         exchange.hold()
         pending[:] = [exchange]
@@ -232,4 +244,4 @@ def _check_loop(loop: Any, name: str, expected: str, needed: tuple[str, ...]) ->
     if not all(hasattr(loop, one) for one in needed):
         raise TypeError(f"{name} must be {expected}, not {type(loop).__name__}")
     recovers = getattr(loop.training_step, "_recovery", None) is not None
-    require(not recovers, f"this {name} recovers from running out of memory already: call undo() of what the first call gave before another one")
+    require(not recovers, f"this {name} already recovers from running out of memory: call undo() on the first result before calling this again")

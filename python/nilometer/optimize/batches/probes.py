@@ -5,16 +5,30 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from ..measuring.accounting import TensorMeter
-from ..measuring.oom_recovery import attempt, release
+from ..byte_words import in_bytes
+from ..measuring.accounting import CudaMeter, TensorLimitReached, TensorMeter
+from ..measuring.oom_recovery import attempt, is_out_of_memory, release
+from ..measuring.step_parts import StepParts
 from ..measuring.trial import random_state, set_random_state
 
 SizedStep = Callable[[int, int], object]
 """Runs one training step, forward to optimizer, on a batch of that size and length."""
+
+
+@dataclass(frozen=True)
+class StepMemory:
+    """What a step took at most, in each of its parts."""
+
+    parts: list[int]
+
+    @property
+    def peak(self) -> int:
+        return max(self.parts)
 
 
 class Prober:
@@ -35,17 +49,19 @@ class Prober:
         self._device = device
         if budget_bytes is None:
             if device.type != "cuda":
-                raise ValueError("budget_bytes is needed where no GPU tells how much memory it has")
+                raise ValueError("budget_bytes is required without a GPU that reports its memory")
             budget_bytes = free_device_bytes(device)
         self.budget_bytes = budget_bytes
+        self.is_counted = device.type != "cuda"
+        """Whether the bytes of tensors are counted, without an allocator's rounding."""
         self.last_oom = ""
         self.held_bytes = 0
         """Weights, buffers and optimizer state, at the beginning of the last step."""
 
-    def peak(self, batch: int, length: int) -> int | None:
-        """Peak bytes of a step, or None when memory ran out; it is then free again."""
+    def memory(self, batch: int, length: int) -> StepMemory | None:
+        """What a step takes, or None when memory ran out; it is then free again."""
         release(self._optimizer or self._model)
-        measure = self._cuda_peak if self._device.type == "cuda" else self._counted_peak
+        measure = self._counted_memory if self.is_counted else self._cuda_memory
         tried = attempt(lambda: measure(batch, length))
         if tried.oom:
             self.last_oom = tried.oom
@@ -53,32 +69,39 @@ class Prober:
             return None
         return tried.result
 
-    def _cuda_peak(self, batch: int, length: int) -> int:
-        torch.cuda.synchronize(self._device)
-        torch.cuda.reset_peak_memory_stats(self._device)
-        self.held_bytes = torch.cuda.memory_allocated(self._device)
-        with at_most(self._device, self.budget_bytes) as enforced:
+    def _cuda_memory(self, batch: int, length: int) -> StepMemory:
+        meter = CudaMeter(self._device)
+        with at_most(self._device, self.budget_bytes) as enforced, meter:
+            self.held_bytes = meter.level
+            # The allocator reserves more than a step needs while there is room, and gives that back before it runs out:
+            # where it keeps to the budget itself, a step fits if it does not run out.
+            if enforced:
+                return self._parts(meter, batch, length)
             self._step(batch, length)
-            torch.cuda.synchronize(self._device)
-        # The allocator reserves more than a step needs while there is room, and gives that back before it runs out:
-        # where it keeps to the budget itself, a step fits if it does not run out.
-        if enforced:
-            return torch.cuda.max_memory_allocated(self._device)
         peak = torch.cuda.max_memory_reserved(self._device)
         if peak > self.budget_bytes:
-            raise torch.OutOfMemoryError(f"a step took {peak} of {self.budget_bytes} bytes")
-        return peak
+            raise torch.OutOfMemoryError(f"a step took {in_bytes(peak)} of {in_bytes(self.budget_bytes)}")
+        return StepMemory([peak])
 
-    def _counted_peak(self, batch: int, length: int) -> int:
+    def _counted_memory(self, batch: int, length: int) -> StepMemory:
         meter = TensorMeter(limit_bytes=self.budget_bytes)
         state = dict(self._optimizer.state) if self._optimizer is not None else {}
         meter.adopt(list(self._model.parameters()), list(self._model.buffers()), list(state.values()))
         if meter.level > self.budget_bytes:
-            raise torch.OutOfMemoryError(f"model and optimizer take {meter.level} of {self.budget_bytes} bytes")
+            raise TensorLimitReached(f"model and optimizer take {in_bytes(meter.level)} of {in_bytes(self.budget_bytes)}")
         self.held_bytes = meter.level
-        with meter:
+        try:
+            with meter:
+                return self._parts(meter, batch, length)
+        except RuntimeError as error:
+            if meter.refusal and not is_out_of_memory(error):
+                raise TensorLimitReached(meter.refusal) from error
+            raise
+
+    def _parts(self, meter: TensorMeter | CudaMeter, batch: int, length: int) -> StepMemory:
+        with StepParts(meter, self._model, self._optimizer) as parts:
             self._step(batch, length)
-        return meter.peak
+        return StepMemory(parts.peaks)
 
 
 @contextlib.contextmanager

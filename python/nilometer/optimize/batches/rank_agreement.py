@@ -11,8 +11,6 @@ import torch.distributed as dist
 Number = TypeVar("Number", int, float)
 
 _host_group: list[object] = []
-# Gradients are exchanged in pieces of about this size, as DistributedDataParallel does.
-_BUCKET_BYTES = 25 << 20
 
 
 def world_size() -> int:
@@ -68,44 +66,3 @@ def sum_of_all(value: Number) -> Number:
     number = torch.tensor([value], dtype=torch.int64 if isinstance(value, int) else torch.float64)
     dist.all_reduce(number, group=host_group())
     return type(value)(number[0])
-
-
-def add_gradients(model: torch.nn.Module) -> None:
-    """Sums the gradients of all ranks, some megabytes at a time. A parameter that no rank has a gradient for stays without one."""
-    if world_size() == 1:
-        return
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    lacking = least(*(int(parameter.grad is None) for parameter in parameters))
-    bucket: list[torch.Tensor] = []
-    for parameter, nobody_has_it in zip(parameters, lacking, strict=True):
-        if nobody_has_it:
-            continue
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-        gradient = parameter.grad
-        if bucket and (gradient.dtype != bucket[0].dtype or gradient.device != bucket[0].device or _bytes(bucket) > _BUCKET_BYTES):
-            _add(bucket)
-            bucket = []
-        bucket.append(gradient)
-    if bucket:
-        _add(bucket)
-
-
-def average_gradients(model: torch.nn.Module) -> None:
-    """The mean of the gradients of all ranks, as DistributedDataParallel leaves them. Every rank has to call it."""
-    add_gradients(model)
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            parameter.grad.div_(world_size())
-
-
-def _bytes(tensors: list[torch.Tensor]) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def _add(gradients: list[torch.Tensor]) -> None:
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    dist.all_reduce(flat)
-    parts = torch.split(flat, [gradient.numel() for gradient in gradients])
-    for gradient, part in zip(gradients, parts, strict=True):
-        gradient.copy_(part.view_as(gradient))

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..measuring.accounting import meter_for, tensor_bytes
 from ..measuring.trial import Trial, preserved
+from ..objects.tracing import tracing_paused
 from .block_chain import BlockCall, ObservedChain
 
 # Of a block's time the shortest counts: what disturbs a measurement makes it longer.
@@ -61,11 +62,11 @@ class ChainCosts:
 
 def measure_costs(trial: Trial, chain: ObservedChain) -> ChainCosts:
     """Runs every block alone, forward and backward, and the whole model once for what comes before and after them."""
-    with preserved(trial.model):
+    with preserved(trial.model), tracing_paused():
         held_bytes, tail, tail_gradients = _measure_around(trial, chain)
     blocks = []
     for block, (call,) in zip(chain.blocks, chain.calls, strict=True):
-        with preserved(trial.model):
+        with preserved(trial.model), tracing_paused():
             blocks.append(_measure_block(trial.device, block, call))
     gradients = [tensor_bytes([parameter for parameter in block.parameters() if parameter.requires_grad]) for block in chain.blocks]
     everything = tensor_bytes([parameter for parameter in trial.model.parameters() if parameter.requires_grad])

@@ -58,7 +58,7 @@ class Segment:
         if not is_result or not same_arguments(self._passing.arguments, (args[1:], kwargs)):
             self._passing.expected = None
             raise RuntimeError(
-                f"block {self.first + number} was called otherwise than with the sample that the checkpoint plan was made for: "
+                f"block {self.first + number} was called with other arguments than the sample that the checkpoint plan was made for: "
                 "undo the plan, or plan with such a sample"
             )
         if number == len(self.blocks) - 1:

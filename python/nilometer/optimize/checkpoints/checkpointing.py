@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from ..._native import CheckpointCurve
-from ..in_run import tell_optimization
+from ..byte_words import in_bytes
+from ..in_run import TellUndone, tell_optimization
 from ..measuring.oom_recovery import attempt, release
 from ..measuring.trial import LossFunction, StepFigures, Trial, check_trial, measure_step
 from ..measuring.verification import compare
@@ -48,6 +49,7 @@ class CheckpointOutcome:
     identical: bool = True
     """Loss, gradients and buffers are equal in every bit. Otherwise they are as near as the model is to itself: some GPU kernels add up in any order."""
     _undo: Callable[[], None] | None = field(default=None, repr=False)
+    _tell_undone: TellUndone | None = field(default=None, repr=False)
 
     @property
     def saved_bytes(self) -> int:
@@ -60,12 +62,14 @@ class CheckpointOutcome:
         return sum(unit[1] - unit[0] + 1 for unit in self.units if isinstance(unit, tuple))
 
     def undo(self) -> None:
-        """Takes the checkpoints off; the model is as it was."""
+        """Takes the checkpoints off; the model is as it was, and the run is told."""
         if self._undo is not None:
             self._undo()
             self._undo = None
             self.applied = False
             self.reason = "undone"
+            if self._tell_undone is not None:
+                self._tell_undone(self.reason)
 
     def __str__(self) -> str:
         if not self.applied:
@@ -108,7 +112,7 @@ def checkpoint_model(
     """
     budget_bytes = check_trial(model, sample, budget_bytes)
     outcome = plan_and_apply(Trial(model, sample, loss, optimizer), budget_bytes=budget_bytes, nested=nested)
-    tell_optimization(
+    outcome._tell_undone = tell_optimization(
         "checkpoint plan",
         applied=outcome.applied,
         before_bytes=outcome.peak_before_bytes or None,
@@ -137,8 +141,11 @@ def plan_and_apply(trial: Trial, *, budget_bytes: int | None = None, nested: boo
         budget = budget_bytes if budget_bytes is not None else _half(before, curve)
         outcome = CheckpointOutcome(False, "", chain.name, [], budget, before.peak_bytes, before.peak_bytes)
         outcome.secs_before = outcome.secs_after = before.secs
+        if before.peak_bytes <= budget and budget_bytes is None:
+            outcome.reason = "no plan takes less: the blocks keep no more than their checkpoints would"
+            return outcome
         if before.peak_bytes <= budget:
-            outcome.reason = f"a step takes {before.peak_bytes} bytes, which the budget of {budget} bytes has room for"
+            outcome.reason = f"a step takes {in_bytes(before.peak_bytes)}, which fits into the budget of {in_bytes(budget)}"
             return outcome
         take_off = _apply(trial, chain, curve, costs, before, outcome, must_fit=budget_bytes is not None)
         if take_off is not None:
@@ -156,7 +163,7 @@ def checkpoint_plans(
 ) -> list[tuple[int, float]]:
     """The curve of memory against time: peak bytes of a step and seconds of recomputation, for every plan worth having.
 
-    Peaks are foretold from what each block was measured to take, mostly to a few per cent; `checkpoint_model` measures the plan that it applies.
+    Peaks are predicted from what each block was measured to take, mostly to a few per cent; `checkpoint_model` measures the plan that it applies.
     Nothing is changed. A model that cannot be checkpointed raises a ValueError that says why.
     """
     check_trial(model, sample)
@@ -167,8 +174,8 @@ def checkpoint_plans(
             raise ValueError(refusal)
         curve, costs = _solve(trial, chain, nested=nested)
     plans: list[tuple[int, float]] = []
-    foretold = sorted((replayed_peak(costs, curve.plan(peak)[0]), recompute) for peak, _, recompute in curve.points)
-    for peak, recompute in foretold:
+    predicted = sorted((replayed_peak(costs, curve.plan(peak)[0]), recompute) for peak, _, recompute in curve.points)
+    for peak, recompute in predicted:
         if not plans or recompute < plans[-1][1]:
             plans.append((peak, recompute))
     return plans
@@ -228,7 +235,8 @@ def _apply(
         difference, outcome.identical = _difference(trial, before, after)
         if difference:
             outcome.applied, outcome.units = False, units
-            outcome.reason = f"taken back: with checkpoints {difference}"
+            outcome.peak_after_bytes, outcome.secs_after = after.peak_bytes, after.secs
+            outcome.reason = f"reverted: with checkpoints {difference}"
             return None
         slack = outcome.budget_bytes - after.peak_bytes
         if slack < 0 and outcome.applied:
@@ -248,12 +256,12 @@ def _kept(chain: ObservedChain, outcome: CheckpointOutcome, *, gives_tuple: bool
     """Puts the chosen plan on, if there is one that helps."""
     if not outcome.applied:
         outcome.reason = (
-            f"the budget of {outcome.budget_bytes} bytes is too small: the leanest plan tried takes {outcome.peak_after_bytes} bytes"
+            f"the budget of {in_bytes(outcome.budget_bytes or 0)} is too small: the leanest plan tried takes {in_bytes(outcome.peak_after_bytes)}"
         )
         return None
     if outcome.peak_after_bytes >= outcome.peak_before_bytes:
         outcome.applied = False
-        outcome.reason = f"taken back: the peak did not fall ({outcome.peak_before_bytes} -> {outcome.peak_after_bytes} bytes)"
+        outcome.reason = f"reverted: the peak did not fall ({in_bytes(outcome.peak_before_bytes)} -> {in_bytes(outcome.peak_after_bytes)})"
         return None
     return put_on(chain.blocks, outcome.units, gives_tuple=gives_tuple)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .block_chain import ObservedChain
+from .checkpointed_forward import CheckpointedForward
 
 
 def refusal_of_blocks(chain: ObservedChain) -> str:
@@ -30,7 +31,7 @@ def refusal_of_module(module: torch.nn.Module) -> str:
         return "is sharded by FSDP already; checkpoint the blocks first, then wrap them"
     if "DistributedDataParallel" in names:
         return "is wrapped in DistributedDataParallel by itself; wrap the whole model instead"
-    if "CheckpointWrapper" in names or isinstance(vars(module).get("forward"), _checkpointed_forward()):
+    if is_checkpointed(module):
         return "is checkpointed already"
     if getattr(module, "gradient_checkpointing", False) is True:
         return "is checkpointed already (gradient_checkpointing is on)"
@@ -39,10 +40,10 @@ def refusal_of_module(module: torch.nn.Module) -> str:
     return ""
 
 
-def _checkpointed_forward() -> type:
-    from .checkpointed_forward import CheckpointedForward
-
-    return CheckpointedForward
+def is_checkpointed(module: torch.nn.Module) -> bool:
+    """Whether a checkpoint plan of ours or PyTorch's wrapper is on the module now."""
+    is_wrapper = any(base.__name__ == "CheckpointWrapper" for base in type(module).__mro__)
+    return is_wrapper or isinstance(vars(module).get("forward"), CheckpointedForward)
 
 
 def refusal_of_calls(chain: ObservedChain) -> str:

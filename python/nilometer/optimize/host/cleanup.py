@@ -1,4 +1,4 @@
-"""Giving back memory that nobody uses, each action measured by the kernel's figures before and after."""
+"""Freeing unused memory, each action measured by the kernel's figures before and after."""
 
 from __future__ import annotations
 

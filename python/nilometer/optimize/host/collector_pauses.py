@@ -34,7 +34,7 @@ class PauseRecorder:
         self.by_generation = [0, 0, 0]
         self.automatic = self.own = self.asked = self.full_asked = 0
         self.collected = self.uncollectable = 0
-        self.total_secs = self.own_secs = self.asked_secs = self.longest_secs = self.longest_automatic_secs = self.start_up_secs = 0.0
+        self.total_secs = self.automatic_secs = self.own_secs = self.asked_secs = self.longest_secs = self.longest_automatic_secs = self.start_up_secs = 0.0
         # Since it was read last, for metrics.
         self.recent_longest_secs = 0.0
         self._count = 0
@@ -94,8 +94,10 @@ class PauseRecorder:
             self.asked_secs += seconds
         if seconds > self.longest_secs:
             self.longest_secs = seconds
-        if self._is_automatic and seconds > self.longest_automatic_secs:
-            self.longest_automatic_secs = seconds
+        if self._is_automatic:
+            self.automatic_secs += seconds
+            if seconds > self.longest_automatic_secs:
+                self.longest_automatic_secs = seconds
         if seconds > self.recent_longest_secs:
             self.recent_longest_secs = seconds
         self._latest[self._count % _KEPT] = seconds

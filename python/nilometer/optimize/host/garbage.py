@@ -19,7 +19,7 @@ from .. import in_run
 from . import process_heap
 from .collector_pauses import PauseRecorder
 from .memory_pressure import PressureGauge
-from .step_times import StepTimes, TimeRation
+from .step_times import StepTimes, Throttle
 from .step_watch import StepWatch
 
 # Steps after which what a training makes at its begin (optimizer state, compiled code) is there.
@@ -68,8 +68,8 @@ class GarbageCollector:
     _aside_secs: float
     _step_thread: int
     _times: StepTimes
-    _young_ration: TimeRation
-    _full_ration: TimeRation
+    _young_throttle: Throttle
+    _full_throttle: Throttle
     _steps_since: int
     _wait_steps: int
     _trims: int
@@ -111,6 +111,7 @@ class GarbageCollector:
         self._pauses = PauseRecorder()
         self._lock = threading.RLock()
         self._is_started = self._is_scheduling = self._freezes = self._has_frozen = False
+        self._frozen = 0
         self._was_started = self._is_child = False
         self._watch: StepWatch | None = None
         self._begin()
@@ -136,7 +137,7 @@ class GarbageCollector:
         self._collect_all()
         ended = perf_counter()
         self._begin()
-        self._boundary_ration.spend(begun, ended)
+        self._boundary_throttle.spend(begun, ended)
         self._pauses.start_up_secs = ended - begun
         self._pauses.install()
         self._take_over()
@@ -152,6 +153,7 @@ class GarbageCollector:
             watch.stop()
         self._pauses.remove()
         self._ended_at = perf_counter()
+        self._leave_frozen_what_the_program_froze()
         if self._has_frozen:
             gc.unfreeze()
         self._has_frozen = self._is_scheduling = False
@@ -197,10 +199,10 @@ class GarbageCollector:
         if not self._is_started:
             return
         now = perf_counter()
-        if self._full_ration.allows(now) and self._boundary_ration.allows(now):
+        if self._full_throttle.allows(now) and self._boundary_throttle.allows(now):
             self._collect_all()
         unused = process_heap.unused_bytes()
-        if unused is not None and unused > max(_TRIM_LEAST, _TRIM_SHARE * process_heap.rss_bytes()) and self._trim_ration.allows(now):
+        if unused is not None and unused > max(_TRIM_LEAST, _TRIM_SHARE * process_heap.rss_bytes()) and self._trim_throttle.allows(now):
             self.trim()
         self._times.pause()
         self._tell(perf_counter())
@@ -219,7 +221,7 @@ class GarbageCollector:
             self._pauses.own_thread = 0
             self._lock.release()
         ended = perf_counter()
-        self._young_ration.spend(begun, ended)
+        self._young_throttle.spend(begun, ended)
         self._steps_since, self._collected_at = 0, ended
         return found
 
@@ -227,21 +229,21 @@ class GarbageCollector:
         """Has the C library give unused memory back (`malloc_trim`), and gives the bytes by which this process became smaller. Takes about a tenth of a second for a GB."""
         begun = perf_counter()
         given_back = process_heap.trim()
-        self._trim_ration.spend(begun, perf_counter())
+        self._trim_throttle.spend(begun, perf_counter())
         self._trims += 1
         self._trimmed_bytes += given_back
         self._last_trim = (given_back, process_heap.rss_bytes())
         return given_back
 
     def emergency(self) -> dict[str, int]:
-        """Gives back everything that nobody uses, whatever it costs: a full collection, torch's cache on GPUs, and the C heap."""
+        """Frees all unused memory, whatever it costs: a full collection, torch's cache on GPUs, and the C heap."""
         before = process_heap.rss_bytes()
         collected = self._collect_all()
         cuda_bytes = _empty_cuda_cache()
         trimmed = self.trim()
         freed = max(0, before - process_heap.rss_bytes())
         in_run.tell_mark(
-            f"emergency cleanup: {collected} objects collected, {freed / 2**20:.0f} MiB of host memory and {cuda_bytes / 2**20:.0f} MiB of GPU memory given back"
+            f"emergency cleanup: {collected} objects collected, {freed / 2**20:.0f} MiB of host memory and {cuda_bytes / 2**20:.0f} MiB of GPU memory freed"
         )
         return {"collected": collected, "freed_bytes": freed, "trimmed_bytes": trimmed, "cuda_bytes": cuda_bytes}
 
@@ -306,6 +308,7 @@ class GarbageCollector:
                 "wall_seconds": self._wall_secs(),
                 "steps": self._times.count,
                 "total_seconds": pauses.total_secs,
+                "automatic_seconds": pauses.automatic_secs,
                 "longest_pause_seconds": pauses.longest_automatic_secs,
                 "asked_seconds": pauses.asked_secs,
                 "full_collections_asked": pauses.full_asked,
@@ -338,10 +341,10 @@ class GarbageCollector:
         self._last_trim = None
         self._wait_steps = self.every_steps
         # Half of the time for young collections by schedule, half for full ones.
-        self._young_ration, self._full_ration = TimeRation(self.max_time_share / 2), TimeRation(self.max_time_share / 2)
+        self._young_throttle, self._full_throttle = Throttle(self.max_time_share / 2), Throttle(self.max_time_share / 2)
         # What was looked at in `start()` is not looked at again at the end of a first short epoch; memory that gets short does not wait for it.
-        self._boundary_ration = TimeRation(self.max_time_share / 2)
-        self._trim_ration = TimeRation(self.max_time_share)
+        self._boundary_throttle = Throttle(self.max_time_share / 2)
+        self._trim_throttle = Throttle(self.max_time_share)
 
     @property
     def _has_schedule(self) -> bool:
@@ -376,7 +379,7 @@ class GarbageCollector:
         if waiting >= _MOST_YOUNG:
             return True
         wait_steps = self.every_steps if waiting >= _SOME_YOUNG else self._wait_steps
-        return self._steps_since >= wait_steps and self._young_ration.allows(now)
+        return self._steps_since >= wait_steps and self._young_throttle.allows(now)
 
     def _collect_all(self, again: bool = True) -> int:
         """A full collection, and what remains is frozen; `again` looks at what is frozen already too."""
@@ -384,21 +387,27 @@ class GarbageCollector:
             return 0
         begun = perf_counter()
         try:
+            self._leave_frozen_what_the_program_froze()
             if again and self._has_frozen:
                 gc.unfreeze()
             found = self.collect(2)
             if self._freezes and self._is_started:
                 gc.freeze()
-                self._has_frozen = True
+                self._has_frozen, self._frozen = True, gc.get_freeze_count()
         finally:
             self._lock.release()
-        self._full_ration.spend(begun, perf_counter())
+        self._full_throttle.spend(begun, perf_counter())
         self._gauge.note_full_collection()
         return found
 
+    def _leave_frozen_what_the_program_froze(self) -> None:
+        """Frozen objects become fewer by themselves; more are those of a `gc.freeze()` that is not ours. Nobody can take only his own back."""
+        if self._has_frozen and gc.get_freeze_count() > self._frozen:
+            self._freezes = self._has_frozen = False
+
     def _look_at_memory(self, now: float) -> None:
         self._looked_at = now
-        if self._full_ration.allows(now) and self._gauge.reason() is not None:
+        if self._full_throttle.allows(now) and self._gauge.reason() is not None:
             self._collect_all()
 
     def _on_idle_second(self) -> None:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from dataclasses import dataclass
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+from ... import _native
 
 
 def rss_bytes() -> int:
     """Resident memory of this process; 0 where the system does not tell."""
-    # Opened each time: a file kept open would be the parent's after a fork.
-    try:
-        with open("/proc/self/statm", "rb", buffering=0) as file:
-            return int(file.read(128).split()[1]) * _PAGE
-    except (OSError, IndexError, ValueError):
-        return 0
+    return _native.current_rss()
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class StepTimes:
         return statistics.median(self._secs) if self._secs else None
 
 
-class TimeRation:
+class Throttle:
     """Lets something happen again only after so long that it takes no more than a share of the time."""
 
     def __init__(self, share: float) -> None:

@@ -18,16 +18,8 @@ import torch
 from ... import _native
 from ..._trouble import require, require_type
 from .. import in_run
+from ..live_facts import known_facts, recommendations
 from .shared_dataset import count_objects
-from .worker_memory import worker_memory
-
-# A worker that copies a dataset does so with many small objects.
-_MANY_OBJECTS = 50_000
-_PREFETCH_SHARE = 0.1
-_PADDING_SHARE = 0.2
-_ROUNDING = 1.3
-_SHM_SHARE = 0.8
-_LEAST_GROWTH = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -49,34 +41,26 @@ class LoaderReport:
     def __str__(self) -> str:
         facts = self.facts
         workers, method = facts["workers"], facts["start_method"]
-        lines = [f"{workers} workers ({method}), {facts['prefetch_factor']} batches in advance each" if workers else "no workers: batches are made in the training process"]
+        lines = [f"{workers} workers ({method}), prefetch_factor={facts['prefetch_factor']}" if workers else "no workers: the training process loads the data itself"]
         share = f", {self.prefetched_bytes / self.limit_bytes:.1%} of the memory limit" if self.limit_bytes else ""
-        lines.append(f"a batch has {_mib(facts['batch_bytes'])}; up to {_mib(self.prefetched_bytes)} wait{share}")
+        lines.append(f"a batch takes {_mib(facts['batch_bytes'])}; up to {_mib(self.prefetched_bytes)} of batches are loaded ahead{share}")
         if self.growth_per_batch_bytes is not None:
-            lines.append(f"workers gain {_mib(self.growth_per_batch_bytes)} of private memory a batch")
-        if self.copies_dataset:
-            lines.append(
-                f"they copy the dataset, {facts['dataset_objects']:,} objects: share_dataset(loader.dataset) puts it into one buffer of about {_mib(facts['serialized_bytes'])}"
-            )
-        elif facts["start_method"] in ("spawn", "forkserver") and facts["dataset_objects"] >= _MANY_OBJECTS:
-            lines.append(f"each worker has a copy of the dataset, {facts['dataset_objects']:,} objects: share_dataset(loader.dataset) puts it into one buffer for all")
-        if self.limit_bytes and self.prefetched_bytes > _PREFETCH_SHARE * self.limit_bytes:
-            lines.append("that is much: fewer workers, or prefetch_factor=2")
-        requested, allocated = facts["pinned_requested_bytes"], facts["pinned_allocated_bytes"]
-        if requested and allocated / requested > _ROUNDING:
-            lines.append(f"pinned memory is rounded up to powers of two: {_mib(allocated)} for {_mib(requested)}; batches of a power of two waste none")
-        if facts["shm_size_bytes"] and facts["shm_peak_bytes"] > _SHM_SHARE * facts["shm_size_bytes"]:
-            lines.append("/dev/shm is nearly full: make it larger, or use torch.multiprocessing.set_sharing_strategy('file_system')")
-        if facts["padding_ratio"] is not None and facts["padding_ratio"] > _PADDING_SHARE:
-            lines.append(f"{facts['padding_ratio']:.0%} of the tokens are padding: TokenBudgetBatches puts similar lengths together")
+            lines.append(f"private memory of the workers grows by {_mib(self.growth_per_batch_bytes)} a batch")
+        if facts["padding_ratio"] is not None:
+            lines.append(f"{facts['padding_ratio']:.0%} of the tokens are padding")
+        for one in self.recommendations:
+            lines += [f"- {one['text']}", *(f"    {because}" for because in one["evidence"]), f"    change: {one['change']}"]
         return "\n".join(lines)
 
     @property
+    def recommendations(self) -> list[dict[str, Any]]:
+        """What the rules of `nilo optimize` recommend on these facts alone, best first; as `nilometer.optimize` has them elsewhere."""
+        return recommendations(known_facts({"loader": self.facts, "host": {"limit_bytes": self.limit_bytes}}))
+
+    @property
     def copies_dataset(self) -> bool:
-        """Whether forked workers gain private memory by reading a dataset of many objects."""
-        facts = self.facts
-        growth = facts["worker_private_growth_bytes"]
-        return facts["start_method"] == "fork" and (facts["dataset_objects"] or 0) >= _MANY_OBJECTS and (growth or 0) > _LEAST_GROWTH
+        """Whether forked workers copy the dataset by reading it."""
+        return any(one["rule"] == "share-dataset" for one in self.recommendations)
 
 
 def inspect_loader(loader: Any, *, batches: int = 8) -> LoaderReport:
@@ -91,7 +75,7 @@ def inspect_loader(loader: Any, *, batches: int = 8) -> LoaderReport:
     require(loader._iterator is None, "the loader is in use already: call inspect_loader before the first epoch")
     with _random_state_kept(loader):
         seen = _load(loader, batches)
-    require(len(seen.batch_bytes) > 0, "the loader gave no batch: its dataset is empty, or smaller than a batch that may not be left incomplete (drop_last)")
+    require(len(seen.batch_bytes) > 0, "the loader gave no batch: its dataset is empty, or smaller than one batch with drop_last=True")
     objects, serialized = count_objects(loader.dataset)
     workers = loader.num_workers
     prefetch = (loader.prefetch_factor or 0) if workers else 0
@@ -196,7 +180,7 @@ def _load(loader: Any, batches: int) -> _Seen:
         known = first.keys() & last.keys()
         if known:
             seen.growth = float(sum(max(0, last[pid] - first[pid]) for pid in known))
-            seen.pss = sum(memory.pss for memory in map(worker_memory, known) if memory is not None)
+            seen.pss = sum(pages[1] for pages in map(_native.private_pages, known) if pages is not None)
     finally:
         if workers:
             iterator._shutdown_workers()
@@ -206,8 +190,9 @@ def _load(loader: Any, batches: int) -> _Seen:
 
 
 def _private(workers: list[Any]) -> dict[int, int]:
-    found = {worker.pid: worker_memory(worker.pid) for worker in workers}
-    return {pid: memory.private_dirty for pid, memory in found.items() if memory is not None}
+    """What each worker has written and holds alone: what it has copied or made."""
+    found = {worker.pid: _native.private_pages(worker.pid) for worker in workers}
+    return {pid: pages[0] for pid, pages in found.items() if pages is not None}
 
 
 def _look_at_shm(seen: _Seen) -> None:

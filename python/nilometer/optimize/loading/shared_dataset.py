@@ -26,12 +26,15 @@ class DatasetShare:
         """Long lists that stayed, with the reason."""
         self.nbytes = sum(shared.nbytes for _, _, shared in replaced)
         self.rss_before, self.rss_after = rss_before, rss_after
+        self._tell_undone: in_run.TellUndone | None = None
 
     def undo(self) -> None:
         for owner, name, shared in self._replaced:
             # Somebody may have put something else there meanwhile.
             if getattr(owner, name, None) is shared:
                 setattr(owner, name, list(shared))
+        if self._replaced and self._tell_undone is not None:
+            self._tell_undone("undone")
         self._replaced = []
 
     __call__ = undo
@@ -63,7 +66,7 @@ def share_dataset(dataset: Any, *, min_items: int = 1000) -> DatasetShare:
         replaced.append((owner, name, shared))
         del value
     outcome = DatasetShare(replaced, before, process_heap.rss_bytes(), left)
-    in_run.tell_optimization(
+    outcome._tell_undone = in_run.tell_optimization(
         "shared dataset",
         applied=bool(replaced),
         before_bytes=outcome.rss_before,

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ..._trouble import byte_count
+from ..byte_words import in_bytes
 
 
 class Meter(Protocol):
@@ -25,12 +26,16 @@ class Meter(Protocol):
     def __exit__(self, *exception: object) -> Any: ...
 
 
+class TensorLimitReached(torch.OutOfMemoryError):
+    """An operation passed the `limit_bytes` of a `TensorMeter`. Whoever handles a full GPU handles this too; no GPU ran out."""
+
+
 class TensorMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of every tensor storage that is made while it is entered, and of those that were adopted.
 
     Each storage counts once, from the operation that made it until nobody holds it: exact to the byte, without rounding by an allocator.
     What a kernel uses inside of one operation is not seen.
-    With `limit_bytes`, an operation that passes it raises `torch.OutOfMemoryError`, as a full GPU does.
+    With `limit_bytes`, an operation that passes it raises `TensorLimitReached`, a `torch.OutOfMemoryError` as a full GPU raises it.
 
     >>> with TensorMeter() as meter:
     ...     x = torch.zeros(1024)
@@ -44,6 +49,8 @@ class TensorMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.limit_bytes = None if limit_bytes is None else byte_count(limit_bytes, "limit_bytes")
         self.level = 0
         self.peak = 0
+        self.refusal = ""
+        """What the limit said last: TorchScript hands an exception on without its type and words."""
         self._live: dict[int, tuple[weakref.ref[Any], int]] = {}
 
     def adopt(self, *trees: Any) -> None:
@@ -66,9 +73,8 @@ class TensorMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
             asked = self.level - before
             # A GPU that is full does not make the tensor either.
             leaf = result = None
-            raise torch.OutOfMemoryError(
-                f"out of memory: tried to allocate {asked} bytes; {before} of {self.limit_bytes} bytes are in use"
-            )
+            self.refusal = f"out of memory: tried to allocate {in_bytes(asked)}; {in_bytes(before)} of {in_bytes(self.limit_bytes)} are in use"
+            raise TensorLimitReached(self.refusal)
         return result
 
     def _count(self, tensor: torch.Tensor) -> None:

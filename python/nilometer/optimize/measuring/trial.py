@@ -13,14 +13,17 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from ..._trouble import byte_count, require, require_type
+from ..objects.tracing import tracing_paused
 from .accounting import device_of, meter_for
 from .model_snapshot import attributes_of
 from .without_dropout import WithoutDropout
 
 # A single step may wait for a kernel that is compiled or chosen by trial, or for another program.
 TIMED_STEPS = 3
-# Short steps on a CPU are repeated more often: others disturb them more.
-_SHORT_SECS, _SHORT_STEPS = 0.05, 9
+# Short steps on a CPU are repeated more often, for so many seconds: others disturb them more.
+_SHORT_SECS, _SHORT_STEPS = 0.45, 9
+# First steps load libraries and fill caches: as long as each is faster by this share than the one before, no time is taken.
+_FASTER, _MOST_WARM_UPS = 0.2, 5
 
 LossFunction = Callable[[Any], torch.Tensor]
 
@@ -35,6 +38,8 @@ class Trial:
     optimizer: torch.optim.Optimizer | None = None
     budget_bytes: int | None = None
     """What a step may hold at its peak, for the steps that can be taken as far as needed."""
+    is_warm: bool = field(default=False, init=False)
+    """Whether steps have been run until they no longer got faster."""
 
     @property
     def device(self) -> torch.device:
@@ -139,10 +144,13 @@ def measure_step(trial: Trial, *, timed: bool = True, keep_gradients: bool = Fal
     """Runs steps for their time and one for its peak, each from the same random state, and takes nothing of them over.
 
     It begins without gradients; with `keep_gradients`, where there are some, with zeros instead.
-    Counting slows a step down, so the time is that of steps that are not counted: the median of three on a GPU, the shortest of some on a CPU.
+    Counting slows a step down, so the time is that of steps that are neither counted nor traced (tracemalloc): the median of three on a GPU, the shortest of some on a CPU.
     """
     model, device = trial.model, trial.device
-    secs = _timed(trial) if timed else 0.0
+    secs = 0.0
+    if timed:
+        with tracing_paused():
+            secs = _timed(trial)
     had_gradients = [parameter for parameter in model.parameters() if keep_gradients and parameter.grad is not None]
     with preserved(model):
         for parameter in had_gradients:
@@ -173,17 +181,31 @@ def _figures(model: torch.nn.Module, loss: torch.Tensor, peak_bytes: int, secs: 
 
 def _timed(trial: Trial) -> float:
     device = trial.device
-    with preserved(trial.model):
-        trial.step()  # warms caches and allocators up
+    _warm_up(trial)
     times: list[float] = []
-    while len(times) < (_SHORT_STEPS if device.type == "cpu" and times and min(times) < _SHORT_SECS else TIMED_STEPS):
-        with preserved(trial.model):
-            _settle(device)
-            begun = time.perf_counter()
-            trial.step()
-            _settle(device)
-            times.append(time.perf_counter() - begun)
+    while len(times) < TIMED_STEPS or (device.type == "cpu" and len(times) < _SHORT_STEPS and sum(times) < _SHORT_SECS):
+        times.append(_step_secs(trial))
     return min(times) if device.type == "cpu" else statistics.median(times)
+
+
+def _warm_up(trial: Trial) -> None:
+    """One step for caches and allocators; before a trial's first time as many as it takes."""
+    last = _step_secs(trial)
+    for _ in range(0 if trial.is_warm else _MOST_WARM_UPS):
+        secs = _step_secs(trial)
+        if secs > (1 - _FASTER) * last:
+            break
+        last = secs
+    trial.is_warm = True
+
+
+def _step_secs(trial: Trial) -> float:
+    with preserved(trial.model):
+        _settle(trial.device)
+        begun = time.perf_counter()
+        trial.step()
+        _settle(trial.device)
+        return time.perf_counter() - begun
 
 
 def _settle(device: torch.device) -> None:

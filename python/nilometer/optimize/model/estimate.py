@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ..._trouble import require, require_type
 from ..batches.memory_fit import fit_memory
-from ..batches.sample_inputs import made_samples, resized
+from ..batches.sample_inputs import has_position_table, longest_sequence, made_samples, resized
 from ..measuring.accounting import device_of, tensor_bytes
 from ..measuring.level_trace import SMALL, extrapolated_peak, step_levels
 from ..measuring.oom_recovery import attempt, is_out_of_memory, release
@@ -18,6 +19,10 @@ from ..measuring.trial import LossFunction, Trial
 _MIB = 1 << 20
 # Bytes of state per byte of 32-bit parameters.
 _STATES = {"adamw": 2.0, "adam": 2.0, "sgd": 0.0, "sgd_momentum": 1.0, "adafactor": 0.01, "adamw8bit": 0.51, "none": 0.0}
+
+_DOES_NOT_FIT = "a small step does not fit"
+# Short enough for every model that takes sequences.
+_SHORT_LENGTH = 8
 
 
 def estimate_memory_requirements(
@@ -36,6 +41,7 @@ def estimate_memory_requirements(
     what it takes (Hugging Face models, Lightning's `example_input_array`, models that begin with an embedding or a linear layer).
     Steps that would take more than `probe_mb` are not run: their memory is extrapolated from smaller ones (`method` is then `extrapolated`).
     A model that cannot be run is estimated from its parameters and configuration (`method` is `arithmetic`), and `explanation` says why.
+    No other length than `seq_len` is ever measured: a model that runs, but not with that length, raises a ValueError.
     The model is afterwards as it was. `optimizer` is a name (adamw, adam, sgd, sgd_momentum, adafactor, adamw8bit, none) or an optimizer that has made a step.
 
     >>> figures = estimate_memory_requirements(torch.nn.Linear(100, 100), batch_size=64)
@@ -51,8 +57,11 @@ def estimate_memory_requirements(
     weights = tensor_bytes(parameters, list(model.buffers()))
     gradients = tensor_bytes([parameter for parameter in parameters if parameter.requires_grad])
     state = _state_bytes(optimizer, parameters)
+    _check_length(model, sample, seq_len)
     samples = [sample] if sample is not None else made_samples(model, seq_len)
     batches, peak, reason = _measured(model, samples, batch_size, loss, probe_mb * _MIB)
+    if not batches and sample is None and seq_len is not None:
+        _refuse_length(model, seq_len, loss, reason)
     figures: dict[str, Any] = {"batch_size": batch_size, "seq_len": seq_len, "parameters": sum(parameter.numel() for parameter in parameters)}
     if batches:
         activations = max(0.0, peak - weights - gradients)
@@ -76,7 +85,7 @@ def _measured(
     model: torch.nn.Module, samples: list[Any], batch_size: int, loss: LossFunction | None, most_bytes: float
 ) -> tuple[list[int], float, str]:
     """Batches that were run, the peak of a step with `batch_size`, and the reason where nothing could be run."""
-    reason = "it does not say what it takes"
+    reason = "it does not declare what inputs it takes"
     for sample in samples:
 
         def levels(batch: int, sample: Any = sample) -> list[int]:
@@ -85,7 +94,7 @@ def _measured(
         tried = attempt(lambda: _peak_of(levels, batch_size, most_bytes))
         if tried.result is None:
             release()
-            reason = f"a small step does not fit: {tried.oom}"
+            reason = f"{_DOES_NOT_FIT}: {tried.oom}"
             continue
         batches, peak, reason = tried.result
         if batches:
@@ -117,9 +126,39 @@ def _peak_of(levels: Callable[[int], list[int]], batch_size: int, most_bytes: fl
     return [SMALL[0], largest], fit.peak(batch_size), ""
 
 
+def _check_length(model: torch.nn.Module, sample: Any, seq_len: int | None) -> None:
+    """Raises where it is known before a run that this length cannot be measured."""
+    if seq_len is None:
+        return
+    if sample is not None:
+        lengths = {size for leaf in tree_leaves(sample) if isinstance(leaf, torch.Tensor) for size in leaf.shape[1:]}
+        require(seq_len in lengths, f"seq_len is {seq_len}, but no tensor of the sample has that length: leave seq_len out, or pass a sample of that length")
+        return
+    longest, setting = longest_sequence(model)
+    if longest is not None and longest < seq_len and has_position_table(model, longest):
+        raise ValueError(_too_long(seq_len, longest, setting))
+
+
+def _refuse_length(model: torch.nn.Module, seq_len: int, loss: LossFunction | None, reason: str) -> None:
+    """Raises where a model that could not be run with this length runs with another one, or without a length."""
+    if reason.startswith(_DOES_NOT_FIT):
+        return
+    others = [*made_samples(model, None), *made_samples(model, min(seq_len, _SHORT_LENGTH))]
+    if not _measured(model, others, SMALL[0], loss, 0.0)[0]:
+        return
+    longest, setting = longest_sequence(model)
+    if longest is not None and longest < seq_len:
+        raise ValueError(_too_long(seq_len, longest, setting))
+    raise ValueError(f"the model does not run with seq_len={seq_len} ({reason}), but without seq_len or with another length: pass a length that it accepts, or sample=")
+
+
+def _too_long(seq_len: int, longest: int, setting: str) -> str:
+    return f"seq_len is {seq_len}, but the model takes at most {longest} tokens ({setting} of its configuration)"
+
+
 def _state_bytes(optimizer: str | torch.optim.Optimizer, parameters: list[torch.nn.Parameter]) -> float:
     if isinstance(optimizer, torch.optim.Optimizer):
-        require(bool(optimizer.state), "the optimizer has no state yet: let it make a step, or give its name")
+        require(bool(optimizer.state), "the optimizer has no state yet: run one step first, or pass its name")
         return float(tensor_bytes(list(optimizer.state.values())))
     require(optimizer in _STATES, f"optimizer must be one of {', '.join(_STATES)} or an optimizer, not {optimizer!r}")
     return _STATES[optimizer] * tensor_bytes([parameter for parameter in parameters if parameter.requires_grad])

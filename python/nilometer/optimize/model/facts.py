@@ -8,12 +8,22 @@ from typing import Any
 import torch
 
 from ..checkpoints.block_chain import find_chain
+from ..checkpoints.refusals import is_checkpointed
 from ..measuring.accounting import device_of, tensor_bytes
 from ..measuring.oom_recovery import attempt, release
 from ..measuring.trial import Trial
 from .forward_tensors import forward_tensors
 from .parameter_storage import untied_bytes
-from .steps import StepOutcome
+from .steps import AUTOCASTS, StepOutcome
+
+# The rules of advice that recommend what a step does.
+_RULES = {
+    "bfloat16 autocast": "use-autocast",
+    "checkpoint plan": "checkpoint-blocks",
+    "chunked cross-entropy": "chunk-cross-entropy",
+    "sdpa attention": "use-sdpa",
+    "zero_grad(set_to_none=True)": "set-gradients-to-none",
+}
 
 
 def facts_of_model(
@@ -39,22 +49,13 @@ def facts_of_model(
         "optimizer": type(optimizer).__name__ if optimizer is not None else None,
         "optimizer_state_bytes": state or None,
         "dropout": _largest_dropout(model),
-        "uses_half_precision": _is_half(model, outcomes),
         "untied_bytes": untied_bytes(model) or None,
         "frozen_gradient_bytes": tensor_bytes(frozen) or None,
         "zeroed_gradient_bytes": tensor_bytes(zeroed) or None,
     }
-    chain = find_chain(model)
-    if chain is not None:
-        facts["repeated_blocks"] = len(chain.blocks)
-        if any(outcome.applied and outcome.name == "checkpoint plan" for outcome in outcomes):
-            # A plan replaces the forward of the blocks that it checkpoints.
-            facts["checkpointed_blocks"] = sum("forward" in vars(block) for block in chain.blocks)
-    checkpoints = [module for module in model.modules() if getattr(module, "gradient_checkpointing", False) is True]
-    if checkpoints:
-        # Hugging Face checkpoints all blocks or none.
-        facts["checkpointed_blocks"] = facts.get("repeated_blocks", len(checkpoints))
-        facts["preserves_random_state"] = all(_preserves_random_state(module) for module in checkpoints)
+    facts |= facts_of_steps(model)
+    if outcomes:
+        facts["not_worth_it"] = [_RULES[outcome.name] for outcome in outcomes if outcome.name in _RULES and outcome.has_figures and not outcome.applied]
     if peak_bytes is not None:
         # Weights, gradients, state and the batch are there for certain; what is left of the peak is kept for the backward pass.
         activations = peak_bytes - weights - trained - state - tensor_bytes(sample)
@@ -62,6 +63,21 @@ def facts_of_model(
         if sample is not None:
             facts |= _forward_facts(Trial(model, sample))
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def facts_of_steps(model: torch.nn.Module) -> dict[str, Any]:
+    """What steps change in a model, as it is now, whoever changed it and when."""
+    facts: dict[str, Any] = {"uses_half_precision": _is_half(model)}
+    chain = find_chain(model)
+    if chain is not None:
+        facts["repeated_blocks"] = len(chain.blocks)
+        facts["checkpointed_blocks"] = sum(is_checkpointed(block) for block in chain.blocks)
+    checkpoints = [module for module in model.modules() if getattr(module, "gradient_checkpointing", False) is True]
+    if checkpoints:
+        # Hugging Face checkpoints all blocks or none.
+        facts["checkpointed_blocks"] = facts.get("repeated_blocks", len(checkpoints))
+        facts["preserves_random_state"] = all(_preserves_random_state(module) for module in checkpoints)
+    return facts
 
 
 def _forward_facts(trial: Trial) -> dict[str, Any]:
@@ -85,7 +101,7 @@ def _largest_dropout(model: torch.nn.Module) -> float:
     return max((float(module.p) for module in model.modules() if isinstance(module, torch.nn.modules.dropout._DropoutNd)), default=0.0)
 
 
-def _is_half(model: torch.nn.Module, outcomes: Iterable[StepOutcome]) -> bool:
+def _is_half(model: torch.nn.Module) -> bool:
     kinds = {parameter.dtype for parameter in model.parameters()}
-    is_autocast = any(outcome.applied and outcome.name == "bfloat16 autocast" for outcome in outcomes)
-    return is_autocast or torch.is_autocast_enabled(device_of(model).type) or bool(kinds & {torch.float16, torch.bfloat16})
+    is_autocast = getattr(vars(model).get("forward"), AUTOCASTS, False) or torch.is_autocast_enabled(device_of(model).type)
+    return is_autocast or bool(kinds & {torch.float16, torch.bfloat16})

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from ..batches.batch_size import MOST, NoBatchFits, find_batch_size
+from ..batches.batch_size import AGREEMENT, MOST, NoBatchFits, find_batch_size
 from ..batches.micro_batches import batch_length
 from ..batches.probes import free_device_bytes
 from ..batches.sample_inputs import declared_sample, resized
+from ..byte_words import in_bytes
 from ..host.free_memory import free_host_bytes
 from ..in_run import tell_optimization
 from ..measuring.accounting import device_of, tensor_bytes
 from ..measuring.level_trace import SMALL, largest_within, step_levels
 from ..measuring.oom_recovery import attempt, release
 from ..measuring.trial import LossFunction, Trial, check_trial, measure_step
-from .facts import facts_of_model
+from .facts import facts_of_model, facts_of_steps
 from .parameter_storage import StorageSaving, compact_parameters, model_bytes
 from .steps import STEPS, ModelStep, StepOutcome, apply_steps
 
 _MIB = 1 << 20
 MARGIN = 0.92
-"""The share of a budget that a foretold batch may take: allocators round and fragment."""
+"""The share of a budget that a predicted batch may take: allocators round and fragment."""
 
 
 @dataclass
@@ -39,11 +41,23 @@ class ModelOptimization:
     outcomes: list[StepOutcome] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     batch: dict[str, Any] | None = None
+    _model: weakref.ref[torch.nn.Module] | None = field(default=None, repr=False)
 
     def undo(self) -> None:
-        """Takes the steps back, the last first. What parameters did not need is not taken again."""
+        """Takes the steps back, the last first. What parameters did not need is not taken again; the batch that fits is no longer known."""
         for outcome in reversed(self.outcomes):
             outcome.undo()
+        self.batch = None
+
+    @property
+    def undone_bytes(self) -> int:
+        """By how much the peak of a step is higher again than it was measured at the end."""
+        return sum(outcome.peak_before_bytes - outcome.peak_after_bytes for outcome in self.outcomes if outcome.is_undone)
+
+    @property
+    def model(self) -> torch.nn.Module | None:
+        """The model, while the program holds it."""
+        return None if self._model is None else self._model()
 
     def as_dict(self) -> dict[str, Any]:
         """For reports: MB are 2**20 bytes."""
@@ -59,11 +73,29 @@ class ModelOptimization:
         }
         if self.measured_on == "tensor bytes":
             result["note"] = (
-                "only parameter storage was looked at: pass a sample batch for checkpoints, attention and precision, which have to be measured by running the model"
+                "only parameter storage was checked: pass a sample batch for checkpoints, attention and precision, which have to be measured by running the model"
             )
         if self.batch is not None:
             result["batch_size"] = self.batch
         return result
+
+
+def current_facts(optimizations: Sequence[ModelOptimization]) -> dict[str, Any]:
+    """What is known of the latest model: as the latest call measured it, and as all calls and what was undone since have left it."""
+    latest = optimizations[-1]
+    model = latest.model
+    if model is None:
+        return latest.facts
+    of_model = [done for done in optimizations if done.model is model]
+    facts = latest.facts | facts_of_steps(model)
+    facts["not_worth_it"] = list(dict.fromkeys(rule for done in of_model for rule in done.facts.get("not_worth_it", [])))
+    is_measured = not any(done.undone_bytes for done in of_model[:-1])  # on the same batch nobody knows
+    for name in ("peak_bytes", "activation_bytes"):
+        if name in facts and is_measured:
+            facts[name] += latest.undone_bytes
+        else:
+            facts.pop(name, None)
+    return facts
 
 
 def optimize_model(
@@ -88,7 +120,7 @@ def optimize_model(
         tell_optimization(saving.name, applied=True, before_bytes=held, after_bytes=held - saving.saved_bytes, measured="tensor bytes")
         held -= saving.saved_bytes
     if sample is None:
-        return ModelOptimization("tensor bytes", held + saved, held, storage, facts=facts_of_model(model, optimizer))
+        return ModelOptimization("tensor bytes", held + saved, held, storage, facts=facts_of_model(model, optimizer), _model=weakref.ref(model))
     first = attempt(lambda: measure_step(Trial(model, sample, loss, optimizer), timed=False, keep_gradients=True))
     if first.result is None:
         release()
@@ -97,7 +129,7 @@ def optimize_model(
     before = first.result.peak_bytes + saved
     after = first.result.peak_bytes - sum(outcome.saved_bytes for outcome in outcomes)
     facts = facts_of_model(model, optimizer, sample=sample, peak_bytes=after, outcomes=outcomes)
-    return ModelOptimization(measured_on, before, after, storage, outcomes, facts)
+    return ModelOptimization(measured_on, before, after, storage, outcomes, facts, _model=weakref.ref(model))
 
 
 def largest_batch(
@@ -110,10 +142,11 @@ def largest_batch(
     verify: bool,
     host_budget_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """The largest batch within a budget: foretold from small steps, or with `verify` found by `find_batch_size`.
+    """The largest batch within a budget: predicted from small steps, or with `verify` found by `find_batch_size`.
 
     Never more than what is free counts, beside what is held already: of the GPU, or of the host's limit and of `host_budget_bytes`, which is for the whole program.
     The verified search runs the optimizer too; weights and optimizer are afterwards as they were.
+    No batch of more than 65,535 samples is given: `is_capped` is then true, and `reason` has what memory would allow.
     """
     device = device_of(model)
     rows = batch_length(sample)
@@ -125,7 +158,7 @@ def largest_batch(
         free = None if free is None else free + tensor_bytes(*Trial(model, sample, loss, optimizer).held())
     left = [size for size in (budget_bytes, free) if size is not None]
     if not left:
-        return {"sample": rows, "largest": None, "is_verified": False, "reason": "nothing tells how much memory is free; pass budget_bytes"}
+        return {"sample": rows, "largest": None, "is_verified": False, "reason": "free memory is unknown; pass budget_bytes"}
     budget_bytes = min(left)
     if verify:
 
@@ -139,16 +172,21 @@ def largest_batch(
             found = find_batch_size(step, model, optimizer, budget_bytes=budget_bytes)
         except NoBatchFits as refusal:
             return {"sample": rows, "largest": 0, "is_verified": True, "reason": str(refusal)}
-        return _batch_row(rows, found.batch_size, found.fit.per_sample(), budget_bytes, is_verified=True)
+        fitting = found.fit.largest_batch(found.budget_bytes) if found.batch_size >= MOST * (1 - AGREEMENT) else found.batch_size
+        return _batch_row(rows, found.batch_size, fitting, found.fit.per_sample(), budget_bytes, is_verified=True)
     found_here = predicted_batch(lambda batch: Trial(model, resized(sample, batch), loss, optimizer), MARGIN * budget_bytes)
     if found_here is None:
-        return {"sample": rows, "largest": None, "is_verified": False, "reason": "operations of the model depend on the batch; ask for verify_batch=True"}
+        return {"sample": rows, "largest": None, "is_verified": False, "reason": "operations of the model depend on the batch; pass verify_batch=True"}
     largest, bytes_per_sample = found_here
-    return _batch_row(rows, min(largest, MOST), bytes_per_sample, budget_bytes, is_verified=False)
+    row = _batch_row(rows, min(largest, MOST), largest, bytes_per_sample, budget_bytes, is_verified=False)
+    if not largest:
+        held = tensor_bytes(*Trial(model, None, loss, optimizer).held())
+        row["reason"] = f"not even one sample fits: model and optimizer take {in_bytes(held)} before a step, and a step may hold {in_bytes(MARGIN * budget_bytes)}"
+    return row
 
 
 def predicted_batch(trial_of: Callable[[int], Trial], budget_bytes: float) -> tuple[int, float] | None:
-    """The largest batch within a budget and the bytes of one more sample, foretold from two small steps; None where these do not tell."""
+    """The largest batch within a budget and the bytes of one more sample, predicted from two small steps; None where these do not tell."""
     tried = attempt(lambda: (step_levels(trial_of(SMALL[0])), step_levels(trial_of(SMALL[1]))))
     if tried.result is None:
         release()
@@ -157,14 +195,20 @@ def predicted_batch(trial_of: Callable[[int], Trial], budget_bytes: float) -> tu
     return largest_within(first, second, *SMALL, budget_bytes)
 
 
-def _batch_row(rows: int, largest: int, bytes_per_sample: float, budget_bytes: int, *, is_verified: bool) -> dict[str, Any]:
-    return {
+def _batch_row(rows: int, largest: int, fitting: int, bytes_per_sample: float, budget_bytes: int, *, is_verified: bool) -> dict[str, Any]:
+    """`fitting` is what memory alone would allow."""
+    row: dict[str, Any] = {
         "sample": rows,
         "largest": largest,
         "is_verified": is_verified,
+        "is_capped": fitting > MOST,
         "budget_mb": round(budget_bytes / _MIB, 3),
         "mb_per_sample": round(bytes_per_sample / _MIB, 6),
     }
+    if row["is_capped"]:
+        allowed = f"memory would allow about {fitting:,} samples" if bytes_per_sample > 0 else "memory does not limit the batch"
+        row["reason"] = f"capped at {MOST:,} samples, above which kernels of CUDA refuse a batch; {allowed}"
+    return row
 
 
 def _storage_row(saving: StorageSaving) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import importlib.util
 
 import torch
 
+from ..byte_words import in_bytes
 from ..measuring.accounting import tensor_bytes
 from .step_outcome import StepOutcome, Tier
 
@@ -24,5 +25,5 @@ def optimizer_advice(optimizer: torch.optim.Optimizer) -> StepOutcome:
         return outcome
     installed = [name for name in ("bitsandbytes", "torchao") if importlib.util.find_spec(name) is not None]
     how = f"{installed[0]} is installed" if installed else "pip install bitsandbytes or torchao"
-    outcome.reason = f"advice: would save about {saving} of {held} bytes of optimizer state ({how}); keep embeddings in 32 bits and compare the loss"
+    outcome.reason = f"advice: would save about {in_bytes(saving)} of {in_bytes(held)} of optimizer state ({how}); keep embeddings in 32 bits and compare the loss"
     return outcome

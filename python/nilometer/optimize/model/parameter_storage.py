@@ -26,7 +26,7 @@ def model_bytes(model: torch.nn.Module) -> int:
 
 
 def compact_parameters(model: torch.nn.Module) -> list[StorageSaving]:
-    """Gives back what no value depends on: gradients that nobody uses, the rest of storages that a parameter is a slice of, second copies of tied weights.
+    """Frees what no value depends on: unused gradients, the rest of storages that a parameter is a slice of, second copies of tied weights.
 
     >>> model = torch.nn.Linear(4, 4, bias=False)
     >>> model.weight.data = torch.zeros(1000, 4)[:4]

@@ -11,12 +11,14 @@ import torch
 from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import CheckpointError
 
-from ..checkpoints.checkpointing import plan_and_apply
+from ..byte_words import in_bytes
+from ..checkpoints.checkpointing import CheckpointOutcome, plan_and_apply
 from ..in_run import tell_optimization
 from ..measuring.model_snapshot import whole_of
 from ..measuring.oom_recovery import is_out_of_memory, release
 from ..measuring.trial import LossFunction, StepFigures, Trial, check_trial, measure_step, own_loss, step_without_dropout
 from ..measuring.verification import Comparison, compare
+from ..objects.tracing import tracing_paused
 from .chunked_loss import ChunkedHead
 from .optimizer_advice import optimizer_advice
 from .step_outcome import StepOutcome as StepOutcome
@@ -28,10 +30,16 @@ SAFE_LOSS_TOLERANCE = 1e-5
 SAFE_COSINE_TOLERANCE = 0.99999
 # A peak that falls by less than this is not worth a change.
 LEAST_SAVING = 0.005
+AUTOCASTS = "_autocasts"
+"""The mark on a `forward` that runs under autocast."""
 
 
 class Refused(Exception):
-    """A step does not fit a model; its text says why."""
+    """A step does not fit a model; its text says why. Where that was found by running it, `measured` has the figures."""
+
+    def __init__(self, reason: str, measured: CheckpointOutcome | None = None) -> None:
+        super().__init__(reason)
+        self.measured = measured
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,7 @@ def use_autocast(trial: Trial) -> Callable[[], None]:
             output = earlier(*args, **kwargs)
         return output if own_loss(output) is not None else tree_map(_in_float32, output)
 
+    setattr(forward, AUTOCASTS, True)
     model.forward = forward
 
     def undo() -> None:
@@ -138,7 +147,7 @@ def use_checkpoints(trial: Trial) -> Callable[[], None]:
     """The blocks' activations halved by a checkpoint plan, or as few of them checkpointed as the budget asks for."""
     outcome = plan_and_apply(trial, budget_bytes=trial.budget_bytes)
     if not outcome.applied:
-        raise Refused(outcome.reason)
+        raise Refused(outcome.reason, outcome if outcome.units else None)
     return outcome.undo
 
 
@@ -181,8 +190,10 @@ def apply_steps(
     trial = Trial(model, sample, loss, optimizer, budget_bytes)
     outcomes: list[StepOutcome] = []
     try:
-        for step in steps:
-            outcomes.append(_tried(trial, step, tolerance=tolerance, keep_all=keep_all))
+        # Once for all of them: each pause loses what was traced until then.
+        with tracing_paused():
+            for step in steps:
+                outcomes.append(_tried(trial, step, tolerance=tolerance, keep_all=keep_all))
     except BaseException:
         for outcome in reversed(outcomes):
             outcome.undo()
@@ -196,7 +207,7 @@ def apply_steps(
 
 def _tell(outcome: StepOutcome) -> None:
     if outcome.has_figures:
-        tell_optimization(
+        outcome._tell_undone = tell_optimization(
             outcome.name,
             applied=outcome.applied,
             before_bytes=outcome.peak_before_bytes,
@@ -213,7 +224,7 @@ def _tell(outcome: StepOutcome) -> None:
 def _tried(trial: Trial, step: ModelStep, *, tolerance: bool, keep_all: bool) -> StepOutcome:
     outcome = StepOutcome(step.name, step.tier, False, "")
     if step.tier is Tier.TOLERANCE and not tolerance:
-        outcome.reason = "results differ by rounding: ask for it with tolerance=True"
+        outcome.reason = "results differ by rounding: pass tolerance=True to allow it"
         return outcome
     before = measure_step(trial, keep_gradients=True)
     calm_before, has_dropout = before, False
@@ -235,12 +246,14 @@ def _tried(trial: Trial, step: ModelStep, *, tolerance: bool, keep_all: bool) ->
     except Refused as refusal:
         undo()
         outcome.reason = str(refusal)
+        if refusal.measured is not None:
+            _take_figures(outcome, refusal.measured)
         return outcome
     except Exception as error:
         undo()
         ran_out = is_out_of_memory(error)
         outcome.measured = "failed"
-        outcome.reason = f"taken back: {type(error).__name__}: {error}"
+        outcome.reason = f"reverted: {type(error).__name__}: {error}"
     except BaseException:
         undo()
         raise
@@ -256,6 +269,13 @@ def _tried(trial: Trial, step: ModelStep, *, tolerance: bool, keep_all: bool) ->
     return outcome
 
 
+def _take_figures(outcome: StepOutcome, plan: CheckpointOutcome) -> None:
+    """A plan that was run and taken back was measured."""
+    outcome.measured = "peak of a step"
+    outcome.peak_before_bytes, outcome.secs_before = plan.peak_before_bytes, plan.secs_before
+    outcome.peak_after_bytes, outcome.secs_after = plan.peak_after_bytes, plan.secs_after
+
+
 def _judge(outcome: StepOutcome, step: ModelStep, before: StepFigures, after: StepFigures, comparison: Comparison) -> None:
     outcome.measured = "peak of a step"
     outcome.peak_before_bytes, outcome.secs_before = before.peak_bytes, before.secs
@@ -263,10 +283,10 @@ def _judge(outcome: StepOutcome, step: ModelStep, before: StepFigures, after: St
     outcome.loss_error, outcome.gradient_cosine = comparison.loss_error, comparison.gradient_cosine
     if not _agrees(comparison, step.tier):
         outcome.reason = (
-            f"taken back: the loss differs by {comparison.loss_error:.2g} and the cosine of the gradients is {comparison.gradient_cosine:.6f}"
+            f"reverted: the loss differs by {comparison.loss_error:.2g} and the cosine of the gradients is {comparison.gradient_cosine:.6f}"
         )
     elif after.peak_bytes > before.peak_bytes * (1 - LEAST_SAVING):
-        outcome.reason = f"taken back: the peak did not fall ({before.peak_bytes} -> {after.peak_bytes} bytes)"
+        outcome.reason = f"reverted: the peak did not fall ({in_bytes(before.peak_bytes)} -> {in_bytes(after.peak_bytes)})"
     else:
         outcome.applied = True
 

@@ -15,7 +15,7 @@ _MIB = 1 << 20
 
 
 def not_worth_it(before: StepFigures, after: StepFigures, budget_bytes: int | None = None) -> str:
-    """Why a change is not worth keeping, with both figures; nothing where it is.
+    """Why a change is not worth keeping; nothing where it is. Time is named only where it is the reason.
 
     A step whose peak is above the budget needs whatever lowers it. Below the budget a change may cost no time at all.
     """
@@ -25,8 +25,15 @@ def not_worth_it(before: StepFigures, after: StepFigures, budget_bytes: int | No
     share = saved / before.peak_bytes if before.peak_bytes else 0.0
     slowdown = after.secs / before.secs - 1 if before.secs else 0.0
     most = 0.0 if budget_bytes is not None else max(MOST_SLOWDOWN, share)
-    if share >= LEAST_SHARE and saved >= LEAST_BYTES and slowdown <= most:
+    reasons: list[str] = []
+    if saved < LEAST_BYTES:
+        reasons.append(f"which is less than {LEAST_BYTES / _MIB:.0f} MiB")
+    elif share < LEAST_SHARE:
+        reasons.append(f"which is less than {LEAST_SHARE:.0%}")
+    if slowdown > most:
+        reasons.append(f"{'and' if reasons else 'but'} takes {slowdown:.0%} more time")
+    if not reasons:
         return ""
-    pace = f"takes {slowdown:.0%} more time" if slowdown > 0 else f"takes {-slowdown:.0%} less time"
-    of_budget = "" if budget_bytes is None else ", and the peak is within the budget already"
-    return f"not worth it: it saves {saved / _MIB:.2f} MiB ({share:.1%}) of the peak and {pace}{of_budget}"
+    if budget_bytes is not None:
+        reasons.append("and the peak is within the budget already")
+    return f"not worth it: it saves {saved / _MIB:.2f} MiB ({share:.1%}) of the peak, {', '.join(reasons)}"

@@ -8,6 +8,7 @@ import tracemalloc
 from typing import Any
 
 from .no_collections import no_collections
+from .tracing import begin_tracing, end_tracing
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 # Lines of ours, of the import system, and of the trace itself are not the program's.
@@ -27,7 +28,12 @@ def traced_lines() -> dict[Line, tuple[int, int]]:
         return {}
     # The list of all blocks would set off collections that look at each of its entries.
     with no_collections():
-        equal: collections.Counter[Any] = collections.Counter(tracemalloc.take_snapshot().traces._traces)  # type: ignore[attr-defined]
+        try:
+            taken = tracemalloc.take_snapshot()
+        except RuntimeError:
+            return {}  # another thread pauses the trace
+        equal: collections.Counter[Any] = collections.Counter(taken.traces._traces)  # type: ignore[attr-defined]
+        del taken
     lines: dict[Line, tuple[int, int]] = {}
     for (_, size, frames, *_), count in equal.items():
         line = frames[0]
@@ -46,14 +52,12 @@ class AllocationLines:
 
     def start(self) -> None:
         """Begins to trace, unless that is done already."""
-        if not tracemalloc.is_tracing():
-            tracemalloc.start(1)
-            self._is_ours = True
+        self._is_ours = self._is_ours or begin_tracing(1)
 
     def stop(self) -> None:
         """Ends the trace if it was begun here."""
-        if self._is_ours and tracemalloc.is_tracing():
-            tracemalloc.stop()
+        if self._is_ours:
+            end_tracing()
         self._is_ours = False
 
     def top(self) -> list[dict[str, Any]]:

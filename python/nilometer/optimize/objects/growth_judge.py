@@ -52,6 +52,11 @@ class GrowthJudge:
         """Whether there were enough to tell growth that goes on."""
         return self._compared >= INCREMENTS
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the latest sample met all that it is about."""
+        return self._before is None or self._before.is_whole
+
     def places(self) -> set[int]:
         """Where that lies which it keeps: not the program's."""
         before = self._before

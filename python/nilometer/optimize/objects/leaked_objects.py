@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from .program_objects import MOST_MET
+
 _LEAF = (str, bytes, bytearray)
 
 
@@ -71,6 +73,8 @@ class ObjectReport:
     """Counts of all objects, which take longer and are rarer."""
     is_established: bool
     """Whether there were samples enough to tell a container that goes on growing."""
+    is_whole: bool
+    """Whether looks met everything that the program's variables lead to; of very many objects they meet the nearest."""
     is_counted: bool
     """Whether all objects were counted often enough to tell growth that no container of the program shows."""
     retained_bytes_per_step: float
@@ -105,15 +109,19 @@ class ObjectReport:
 
     def _nothing(self) -> str:
         if not self.is_established:
-            return f"{self.samples} samples in {self.steps} steps are too few to tell growth"
+            samples = "1 sample" if self.samples == 1 else f"{self.samples} samples"
+            return f"{samples} in {self.steps} steps: too few to tell growth"
+        near = "" if self.is_whole else f" among the {MOST_MET:,} objects nearest to its variables"
         if not self.is_counted:
-            return f"no container of the program grows in {self.steps} steps; {self.counts} counts of all objects are too few to tell more"
+            return f"no container of the program{near} grows in {self.steps} steps; {self.counts} counts of all objects are too few to tell more"
+        if not self.is_whole:
+            return f"no container of the program{near} grows in {self.steps} steps, and by {self.counts} counts of all objects none of 64 entries or more"
         return f"nothing accumulates in {self.steps} steps"
 
 
 def nothing_counted() -> ObjectReport:
     """The report where objects are not counted: the same fields."""
-    return ObjectReport([], [], 0, 0, 0, False, False, 0.0, 0.0, 0.0, None, 0.0, 0.0)
+    return ObjectReport([], [], 0, 0, 0, False, True, False, 0.0, 0.0, 0.0, None, 0.0, 0.0)
 
 
 def object_bytes(thing: Any) -> float:

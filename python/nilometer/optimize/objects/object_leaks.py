@@ -24,6 +24,7 @@ from .no_collections import no_collections
 from .object_samples import take_sample
 from .program_objects import look_at_program
 from .time_ration import TimeRation, allowed_secs
+from .tracing import begin_tracing, end_tracing, restarts
 
 # Samples take at most this share of the time, after the first seconds; of that, looks at the program take a part and counts of all objects the rest.
 _TIME_SHARE = 0.01
@@ -80,6 +81,7 @@ class ObjectLeaks:
         self._started_tracing = False
         self._first_lines: dict[Line, tuple[int, int]] | None = None
         self._lines_step = 0
+        self._lines_restart = 0
         self._watched: list[tuple[str, weakref.ref[Any]]] = []
         self._on_cleanup: list[Callable[[], object]] = []
 
@@ -100,7 +102,7 @@ class ObjectLeaks:
         """Ends tracing of allocation lines, where this began it. Counts stay."""
         if self._started_tracing:
             self._started_tracing = False
-            tracemalloc.stop()
+            end_tracing()
         self._first_lines = None
 
     def __enter__(self) -> ObjectLeaks:
@@ -137,6 +139,7 @@ class ObjectLeaks:
             samples=self._samples,
             counts=self._counts,
             is_established=self._of_program.is_established,
+            is_whole=self._of_program.is_whole,
             is_counted=self._of_all.is_established,
             retained_bytes_per_step=sum(one.bytes_per_step for one in tensors),
             graph_tensors_per_step=graph_tensors or sum((one.count_per_step for one in tensors if one.has_graph), 0.0),
@@ -193,9 +196,11 @@ class ObjectLeaks:
             if self._may_count(allowed, self._counting.expected_secs):
                 self._count(allowed)
             # The first samples see a program that is still being built.
-            if self.trace_lines and self._first_lines is None and self._samples >= 2 and tracemalloc.is_tracing():
+            has_lines = self._first_lines is not None and self._lines_restart == restarts()
+            if self.trace_lines and not has_lines and self._samples >= 2 and tracemalloc.is_tracing():
                 if self._may_count(allowed, _LINES_SECS_PER_BYTE * tracemalloc.get_tracemalloc_memory()):
                     begun = perf_counter()
+                    self._lines_restart = restarts()
                     self._first_lines, self._lines_step = traced_lines(), self._steps
                     self._counting.spend(perf_counter() - begun, is_usual=False)
 
@@ -237,12 +242,11 @@ class ObjectLeaks:
         self._counting.expect(seconds if sample is not None else seconds / max(done, 1e-3))
 
     def _begin_tracing(self) -> None:
-        if self.trace_lines and not tracemalloc.is_tracing():
-            tracemalloc.start(_FRAMES)
-            self._started_tracing = True
+        if self.trace_lines:
+            self._started_tracing = begin_tracing(_FRAMES) or self._started_tracing
 
     def _growing_lines(self) -> list[AllocationLine]:
-        if self._first_lines is None or not tracemalloc.is_tracing():
+        if self._first_lines is None or self._lines_restart != restarts() or not tracemalloc.is_tracing():
             return []
         steps = max(1, self._steps - self._lines_step)
         grown = []

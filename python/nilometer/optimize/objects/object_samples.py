@@ -39,6 +39,8 @@ class ObjectSample:
     """Lengths of long containers by their id. Numbers alone: a program may have many of them."""
     names: dict[int, str] = field(default_factory=dict)
     """Of containers that a variable holds, that variable: it may be given a new one at every epoch."""
+    is_whole: bool = True
+    """Whether all that it is about was met."""
 
 
 def take_sample(step: int, goes_on: Callable[[float], bool] = lambda _: True) -> ObjectSample | None:

@@ -19,7 +19,7 @@ from .object_samples import ObjectSample, count_nodes
 from .program_variables import PLAIN, frame_variables, is_of_program, is_ours, module_variables
 
 # Empty containers, of which a module of torch has a dozen, do not count.
-_MOST_MET = 10_000
+MOST_MET = 10_000
 # A layer of a model lies a dozen below the variable that holds the model.
 _DEEPEST = 32
 # Of a list the newest entries are followed, of everything else so many parts.
@@ -39,6 +39,8 @@ class ProgramWalk:
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         """Of what a variable holds directly: place and name of the variable."""
+        self.is_whole = True
+        """Whether it met everything near enough, and not only the nearest of too many objects."""
         self._ways: dict[type, Any] = {}
         self._tensor = getattr(sys.modules.get("torch"), "Tensor", None)
 
@@ -62,7 +64,8 @@ class ProgramWalk:
                 if way in _CONTAINERS and not way.__len__(thing):
                     continue
                 met += 1
-                if met > _MOST_MET:
+                if met > MOST_MET:
+                    self.is_whole = False
                     return
                 below += _parts(thing, way)
             level = below
@@ -99,6 +102,7 @@ def look_at_program(step: int) -> ObjectSample:
                 sample.containers[id(thing)] = way.__len__(thing)
         elif way is _TENSOR and len(functions) < _GRAPHS and thing.grad_fn is not None and thing.numel() == 1:
             functions.append(thing.grad_fn)
+    sample.is_whole = walk.is_whole
     sample.names = {place: walk.names[place] for place in walk.names.keys() & sample.containers.keys()}
     sample.counts[("nodes",)] = count_nodes(functions, _MOST_NODES)
     return sample

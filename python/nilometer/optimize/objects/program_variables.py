@@ -6,15 +6,14 @@ import collections
 import gc
 import os
 import sys
-import sysconfig
 import types
 from collections.abc import Iterator
 from typing import Any
 
+from ..._library_files import is_library_file
 from .known_bounds import stored_attributes
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
-_LIBRARIES = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _NEWEST = 64
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: a function's frame, whose variables have no dictionary of their own
 # References to a copy of a frame's variables that are ours: the frame's, a variable's and an argument's.
@@ -104,7 +103,7 @@ def _is_library(file: str) -> bool | None:
     """None for files of this package, whose variables are nobody's business."""
     if file.startswith(_PACKAGE):
         return None
-    return file.startswith(_LIBRARIES) or file.startswith("<frozen")
+    return is_library_file(file)
 
 
 def parts_of(thing: Any) -> Iterator[tuple[str, Any]]:

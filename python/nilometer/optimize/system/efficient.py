@@ -119,7 +119,7 @@ def memory_efficient_training(config: MemoryOptimizationConfig | None = None, **
     """A training loop of your own with garbage collected between steps and memory watched: call `step()` on what it gives, once per step.
 
     Collections follow steps (`GarbageCollector`, whose settings may be given) instead of the settings' thresholds; nothing is traced by line.
-    What nobody uses is given back at the end.
+    Unused memory is freed at the end.
 
     >>> with memory_efficient_training() as training:
     ...     for _ in range(3):

@@ -27,8 +27,10 @@ def facts_of_system(system: MemoryOptimizationSystem, grown: ObjectReport | None
     if system.buffers is not None:
         facts["buffers"] = buffer_facts(system.buffers)
     if system.model_optimizations:
+        from ..model.optimization import current_facts  # imports torch, as whoever optimized a model has
+
         latest = system.model_optimizations[-1]
-        facts["model"] = latest.facts
+        facts["model"] = current_facts(system.model_optimizations)
         if latest.batch is not None and latest.batch.get("largest"):
             largest, sample = latest.batch["largest"], latest.batch["sample"]
             measured = largest if latest.batch["is_verified"] else sample

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _ALERTS_KEPT = 100
+_TOLD_EVERY_SECS = 1.0
 
 
 class MemoryOptimizationSystem:
@@ -64,6 +65,8 @@ class MemoryOptimizationSystem:
             count_objects=config.enable_object_counting,
             max_memory_bytes=config.max_memory_bytes,
         )
+        self._next_told = 0.0
+        self._told_step: int | None = None
         self.buffers: BufferManager | None = _buffer_manager(config)
         self.collector: GarbageCollector | None = None
         self.leaks: ObjectLeaks | None = None
@@ -151,13 +154,28 @@ class MemoryOptimizationSystem:
         self.steps += 1
         count_step()
         self.samples += samples
+        self._tell_rate()
         if self.collector is not None and self._steps_collector:
             self.collector.step()
         if self.leaks is not None:
             self.leaks.step()
 
+    def _tell_rate(self) -> None:
+        """The run learns how training goes, and that it makes steps, about once a second."""
+        now = time.perf_counter()
+        if now < self._next_told:
+            return
+        self._next_told = now + _TOLD_EVERY_SECS
+        rates = {"steps_per_second": self.rate.steps_per_second, "samples_per_second": self.rate.samples_per_second}
+        values = {f"training/{name}": rate for name, rate in rates.items() if rate is not None}
+        # A program that logs steps counts them itself.
+        of_run = newest_step()
+        self._told_step = self.steps if of_run in (None, self._told_step) else of_run
+        if values:
+            tell_metrics(values, step=self._told_step)
+
     def optimize_memory_usage(self) -> dict[str, Any]:
-        """Gives back what nobody uses: garbage, what was registered for cleanup, PyTorch's cache, unused heap. `memory_saved_mb` is measured, and may be 0."""
+        """Frees unused memory: garbage, what was registered for cleanup, PyTorch's cache, unused heap. `memory_saved_mb` is measured, and may be 0."""
         collector = self.collector
         collect = gc.collect if collector is None else (lambda: collector.collect(2))
         actions: list[Action] = [("garbage collection", collect), ("GPU cache", empty_gpu_cache), ("heap trim", process_heap.trim)]
@@ -202,7 +220,7 @@ class MemoryOptimizationSystem:
     ) -> dict[str, Any]:
         """Everything that makes a training step smaller: the steps of `optimize_model_architecture`, chunked loss, bfloat16 autocast, and the largest batch.
 
-        The batch is foretold from small steps on the CPU allocator's or the GPU's figures; `verify_batch=True` runs the steps that prove it.
+        The batch is predicted from small steps on the CPU allocator's or the GPU's figures; `verify_batch=True` runs the steps that prove it.
         `budget_bytes` is what a step may take; it never takes more than what is free of the GPU, or of what this program may hold.
         """
         from ..measuring.trial import check_trial
@@ -238,7 +256,7 @@ class MemoryOptimizationSystem:
             return facts_of_system(self, None if self.leaks is None or not self.steps else self.leaks.report())
 
     def generate_optimization_recommendations(self) -> list[dict[str, Any]]:
-        """What the rules of advice recommend on live facts, best first: `rule`, `text`, `change`, `evidence`, `saving`, `confidence`, `source`."""
+        """What the rules of advice recommend on live facts, best first: `rule`, `text`, `change`, `evidence`, `saving` (None where none is known), `confidence`, `source`."""
         return recommendations(self.facts())
 
     def get_comprehensive_report(self) -> dict[str, Any]:

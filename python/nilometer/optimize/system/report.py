@@ -195,13 +195,17 @@ def as_markdown(report: dict[str, Any]) -> str:
         rows += [[name, one["hit_rate"], one["compression_ratio"], one["memory_mb"]] for name, one in buffers["replay_buffers"].items()]
         lines += ["## Buffers", table(["buffer", "hit rate", "compression ratio", "MiB"], rows), ""]
     training = report["training"]
+    if training["steps"] or training["batch_size"] is not None:
+        lines += ["## Training"]
     if training["steps"]:
         rates = [
             "" if training["seconds_per_step"] is None else f", {1e3 * training['seconds_per_step']:.1f} ms each",
             "" if training["samples_per_step"] is None else f", {training['samples_per_step']:.1f} samples each",
             "" if training["samples_per_second"] is None else f", {training['samples_per_second']:.1f} samples/s",
         ]
-        lines += ["## Training", f"{training['steps']} steps{''.join(rates)}", ""]
+        lines += [f"{training['steps']} steps{''.join(rates)}", ""]
+    if training["batch_size"] is not None:
+        lines += [_batch_in_words(training["batch_size"]), ""]
     if report["model"] is not None:
         lines += ["## Model", f"{report['model']['parameter_count']} parameters, {report['model']['footprint_mb']:.1f} MiB", ""]
     if report["object_leaks"]["growing"]:
@@ -210,6 +214,14 @@ def as_markdown(report: dict[str, Any]) -> str:
         rows = [[one["location"], one["size_mb"], one["count"]] for one in report["top_allocations"]]
         lines += ["## Lines that hold the most memory of Python objects", table(["line", "MiB", "objects"], rows), ""]
     return "\n".join(lines)
+
+
+def _batch_in_words(batch: dict[str, Any]) -> str:
+    """The largest batch, and why it is not known or not larger."""
+    reason = f" ({batch['reason']})" if "reason" in batch else ""
+    if batch["largest"] is None:
+        return f"Largest batch: not known{reason}"
+    return f"Largest batch: {batch['largest']:,} samples, {'verified' if batch['is_verified'] else 'predicted'}{reason}"
 
 
 def _mb(count: float | None) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sysconfig
 import time
 import traceback
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 
 from ... import _native
+from ..._library_files import is_library_file
 from ..batches.adaptive_batches import BatchStep
 from ..batches.rank_agreement import world_size
 from ..config import TrainingMemoryConfig
@@ -64,6 +64,11 @@ class TrainingFigures:
         if done.micro_batch != self.sizes[-1][1]:
             self.sizes.append((self.steps, done.micro_batch))
         tell_metrics({"train/loss": done.loss, "batch/size": float(done.micro_batch)}, step=self._first_step + self.steps - 1)
+
+    def add_failure(self, sizes: list[int], ooms: int) -> None:
+        """A step that no size fitted, with the sizes that were tried one after the other."""
+        self.ooms = ooms
+        self.sizes += [(self.steps + 1, size) for size in sizes if size != self.sizes[-1][1]]
 
     def take_epoch(self) -> tuple[float, float]:
         """Loss times samples and samples since the last call."""
@@ -126,8 +131,7 @@ class TrainingFigures:
 def failure_of(error: BaseException) -> dict[str, str | None]:
     """What ended a training: `type`, `message`, and `where`, the innermost line that is neither ours nor an installed library's, or the innermost there is."""
     frames = traceback.extract_tb(error.__traceback__)
-    libraries = (_OUR_FILES, *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
-    of_program = [frame for frame in frames if not frame.filename.startswith((*libraries, "<"))]
+    of_program = [frame for frame in frames if not frame.filename.startswith((_OUR_FILES, "<")) and not is_library_file(frame.filename)]
     innermost = (of_program or frames)[-1:]
     where = f"{innermost[0].filename}:{innermost[0].lineno} in {innermost[0].name}" if innermost else None
     return {"type": type(error).__name__, "message": str(error), "where": where}
@@ -158,7 +162,9 @@ def as_markdown(report: dict[str, Any]) -> str:
 def _progress(one: dict[str, Any]) -> str:
     """How far a training came; what a failed one did not come to is left out."""
     if not one["steps"]:
-        return f"No step was finished on {one['device']}, for batches of {one['effective_batch_size']}"
+        tried = ", ".join(str(change["micro_batch"]) for change in one["batch_size_changes"])
+        ran_out = f"\n\n{one['oom_events']} out-of-memory errors, with micro-batches of {tried}" if one["oom_events"] else ""
+        return f"No step was finished on {one['device']}, for batches of {one['effective_batch_size']}{ran_out}"
     rate = "" if one["samples_per_second"] is None else f" ({one['samples_per_second']:.1f} samples/s)"
     sizes = f"micro-batches of {', '.join(map(str, one['batch_sizes']))} for batches of {one['effective_batch_size']}"
     return f"{one['steps']} steps, {one['samples']} samples in {one['seconds']:.2f} s{rate} on {one['device']}; {sizes}; {one['oom_events']} out-of-memory errors, {one['oom_recoveries']} recovered"

@@ -12,6 +12,7 @@ import torch
 from ... import _native
 from ..._trouble import refuse_pickling, require, require_type
 from ..batches.adaptive_batches import AdaptiveBatches
+from ..batches.batch_size import NoBatchFits
 from ..batches.micro_batches import batch_length, split_batch
 from ..batches.probes import at_most
 from ..batches.rank_agreement import least, sum_of_all
@@ -97,7 +98,7 @@ class TrainingMemoryOptimizer:
         require_type(optimizer, torch.optim.Optimizer, "optimizer")
         require_type(num_epochs, int, "num_epochs")
         require(num_epochs >= 1, f"num_epochs must be at least 1, not {num_epochs}")
-        require(scheduler is None or hasattr(scheduler, "step"), f"scheduler must have step(), which {type(scheduler).__name__} has not")
+        require(scheduler is None or hasattr(scheduler, "step"), f"scheduler must have a step() method; {type(scheduler).__name__} has none")
         if device is not None:
             model.to(device)
         place = device_of(model)
@@ -120,7 +121,11 @@ class TrainingMemoryOptimizer:
                             figures.outcomes = self._optimize(model, batch, loss, optimizer)
                             batches = self._batches(model, optimizer, loss, batch, meter)
                             figures.begin(batches.micro_batch)
-                        done = batches.step(batch)
+                        try:
+                            done = batches.step(batch)
+                        except NoBatchFits:
+                            figures.add_failure(batches.failed_in_step, batches.ooms)
+                            raise
                         figures.add_step(done, batch_length(batch), batches.ooms)
                         if scheduler is not None:
                             scheduler.step()
@@ -139,7 +144,7 @@ class TrainingMemoryOptimizer:
             for subject, values in known_facts(self._facts).items():
                 tell_facts(subject, values)
             for outcome in reversed(figures.outcomes):
-                outcome.undo()
+                outcome.take_off()
         return figures.results(self.collector)
 
     def get_optimization_report(self) -> dict[str, Any]:
@@ -200,8 +205,7 @@ class TrainingMemoryOptimizer:
         kept = least(*[int(outcome.applied) for outcome in outcomes] or [0] * len(steps))
         for outcome, by_all in zip(reversed(outcomes), reversed(kept), strict=False):
             if outcome.applied and not by_all:
-                outcome.undo()
-                outcome.reason = "taken back: it did not help on another rank"
+                outcome.undo("reverted: it did not help on another rank")
         return outcomes
 
     def _batches(
@@ -225,7 +229,7 @@ class TrainingMemoryOptimizer:
         )
 
     def _largest_on_host(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, loss: BatchLoss, batch: Any) -> int:
-        """Host memory is not refused but ends the process: micro-batches grow to what small steps foretell, within the share of the limit."""
+        """Host memory is not refused but ends the process: micro-batches grow to what small steps predict, within the share of the limit."""
         limit = _native.memory_limit()
         if limit is None:
             return self.config.max_batch_size

@@ -1,0 +1,50 @@
+"""How much GPU memory a training or an inference will take, without a GPU and before it runs.
+
+    from nilometer.fit import estimate
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    print(estimate(model, batch_size=8, seq_len=2048, dtype="bf16"))
+
+`estimate` runs a few steps of the model on tensors without data, notes each allocation that PyTorch would make on a GPU,
+and sends these through a model of PyTorch's caching allocator. `trace` does so for any function of yours.
+Nothing here imports torch until it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .estimating import Estimate as Estimate
+    from .estimating import estimate as estimate
+    from .gpus import Gpu as Gpu
+    from .gpus import find_gpu as find_gpu
+    from .tracing import Trace as Trace
+    from .tracing import TraceError as TraceError
+    from .tracing import trace as trace
+
+_HOMES = {
+    "Estimate": "estimating",
+    "estimate": "estimating",
+    "Gpu": "gpus",
+    "find_gpu": "gpus",
+    "Trace": "tracing",
+    "TraceError": "tracing",
+    "trace": "tracing",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
