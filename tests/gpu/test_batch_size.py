@@ -79,6 +79,6 @@ def test_a_step_that_cannot_fit_says_so(limited_gpu):
     optimizer = torch.optim.AdamW(model.parameters())
     with pytest.raises(NoBatchFits, match="does not fit"):
         find_batch_size(trainer(model, optimizer), model, optimizer, length=256, budget_bytes=64 * MIB)
-    with pytest.raises(NoBatchFits, match="is the least"):
+    with pytest.raises(NoBatchFits, match="the minimum is"):
         batches = AdaptiveBatches(model, optimizer, lambda model, x: model(x).square().sum(), micro_batch=512, minimum=512)
         batches.step(torch.randn(512, 256, 256, device="cuda"))

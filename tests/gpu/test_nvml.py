@@ -150,3 +150,64 @@ def test_the_cost_of_looking_is_printed(tmp_path, monkeypatch):
         _, summary = record(tmp_path, "sleep", "20")
         recorder = summary["recorder"]
         print(f"nilo run at 10 Hz {name} GPUs: {recorder['cpu_percent']:.3f} % of a core, {recorder['peak_rss_bytes'] / MIB:.1f} MiB")
+
+
+# nvidia-smi's names, ours, and how far two looks a moment apart may differ while the GPU is busy.
+SENSORS = [
+    ("power.draw", "power_watts", 150.0),
+    ("enforced.power.limit", "power_limit_watts", 1.0),
+    ("temperature.gpu", "temperature_celsius", 10.0),
+    ("clocks.sm", "sm_clock_mhz", 600.0),
+    ("clocks.mem", "memory_clock_mhz", 100.0),
+    ("ecc.errors.uncorrected.volatile.total", "uncorrected_ecc_errors", 0.0),
+]
+
+BUSY = """
+import time, torch
+a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+end = time.monotonic() + 8
+while time.monotonic() < end:
+    for _ in range(20):
+        b = a @ a
+    torch.cuda.synchronize()
+"""
+
+
+def ask_nvidia_smi():
+    """What nvidia-smi says of the first GPU, by its own names; None where it says that it does not know."""
+    names = [name for name, *_ in SENSORS]
+    command = ["nvidia-smi", "--query-gpu=" + ",".join(names), "--format=csv,noheader,nounits", "--id=0"]
+    values = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip().split(",")
+    known = [None if "N/A" in value or "Supported" in value else float(value) for value in values]
+    return dict(zip(names, known))
+
+
+def test_sensors_agree_with_nvidia_smi(tmp_path):
+    """While the GPU is busy, and what a run of the same job says about it."""
+    assert NILO, "nilo is not on the path; set NILO"
+    arguments = [NILO, "run", "--quiet", "--interval", "0.1", "--json", "summary.json", "--", sys.executable, "-c", BUSY]
+    job = subprocess.Popen(arguments, cwd=tmp_path)
+    differences = []
+    try:
+        # The driver averages power over a second.
+        time.sleep(5)
+        theirs, ours = ask_nvidia_smi(), _native.gpu_readings()[0]
+        for name, own_name, tolerance in SENSORS:
+            print(f"{name}: nvidia-smi {theirs[name]}, nilometer {ours[own_name]}")
+            if theirs[name] is None or ours[own_name] is None:
+                if theirs[name] is not None or ours[own_name] is not None:
+                    differences.append(f"{name}: only one of both tells it")
+            elif abs(theirs[name] - ours[own_name]) > tolerance:
+                differences.append(f"{name}: {theirs[name]} and {ours[own_name]}")
+        print("throttled by", ours["throttled_by"])
+        assert ours["throttled_by"] is not None and set(ours["throttled_by"]) <= {"power", "heat", "hardware"}
+    finally:
+        assert job.wait(timeout=120) == 0
+    assert not differences
+    gpu = json.loads((tmp_path / "summary.json").read_text())["gpus"][0]
+    sensors = gpu["sensors"]
+    print(json.dumps(sensors, indent=1))
+    assert theirs["power.draw"] * 0.7 < sensors["peak_power_watts"] < theirs["enforced.power.limit"] * 1.2
+    assert sensors["peak_temperature_celsius"] >= sensors["temperature_celsius"] > 0
+    assert abs(sensors["power_limit_watts"] - theirs["enforced.power.limit"]) <= 1
+    assert 0 <= sensors["throttled_by_power_share"] <= 1

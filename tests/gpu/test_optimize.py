@@ -81,8 +81,8 @@ def test_half_of_the_memory_with_the_same_bits(model_and_batch):
 def test_budgets_along_the_curve_are_kept(model_and_batch):
     model, x = model_and_batch
     points = checkpoint_plans(model, x)
-    for foretold, recompute_secs in points[:: max(1, len(points) // 4)]:
-        budget = int(1.05 * foretold)  # the allocator rounds, and kernels have workspaces
+    for predicted, recompute_secs in points[:: max(1, len(points) // 4)]:
+        budget = int(1.05 * predicted)  # the allocator rounds, and kernels have workspaces
         outcome = checkpoint_model(model, x, budget_bytes=budget)
         if outcome.applied:
             assert outcome.peak_after_bytes <= budget

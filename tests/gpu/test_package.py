@@ -49,11 +49,9 @@ def test_scalars_on_the_gpu_are_logged_without_waiting(run, nothing_waits):
     values = torch.arange(100, device="cuda", dtype=torch.float32)
     busy(200)
     losses = [(values[step] * 2).sum() for step in range(100)]
-    started = time.perf_counter()
     for step, loss in enumerate(losses):
         run.log({"loss": loss, "plain": 1.0}, step=step)
-    taken = time.perf_counter() - started
-    assert taken < 0.15, "logging waited for the GPU"
+    assert not torch.cuda.current_stream().query(), "logging waited for the GPU"
     torch.cuda.set_sync_debug_mode("default")
     run.finish(0)
     series = nilometer.read_run(run.path).series("loss")
@@ -211,8 +209,7 @@ def test_the_comprehensive_profiler_on_a_gpu(run, tmp_path):
     assert 0.001 < results["timing"]["iteration"]["p50_sec"] < 0.01
 
 
-def test_instrumentation_costs_little_on_a_gpu_step(run):
-    """Prints the figures; asserts nothing about time."""
+def test_the_cost_of_instrumentation_is_printed(run):
     model = torch.nn.Sequential(*[torch.nn.Linear(2048, 2048) for _ in range(8)]).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
     batch = torch.randn(2048, 2048, device="cuda")

@@ -100,33 +100,3 @@ def test_a_model_that_moves_to_the_gpu_later_is_timed_there(recorded):
     assert handle.memory is not None
     handle.remove()
     assert sorted(recorded().phase("forward").step.tolist()) == [0, 1, 2]
-
-
-def test_its_cost_is_printed(capsys):
-    model = torch.nn.Linear(8, 8).cuda()
-    x = torch.ones(2, 8, device="cuda")
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-
-    def seconds_a_step(steps=300):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        train(model, optimizer, steps, x)
-        torch.cuda.synchronize()
-        return (time.perf_counter() - began) / steps
-
-    plain, watched, each = [], [], []
-    seconds_a_step()
-    for _ in range(8):
-        plain.append(seconds_a_step())
-        with watch(model, optimizer) as handle:
-            watched.append(seconds_a_step())
-        with watch(model, optimizer, every=1):
-            each.append(seconds_a_step())
-    began = time.perf_counter()
-    for _ in range(200):
-        handle.memory.measure()
-    measure = (time.perf_counter() - began) / 200
-    cost = (min(watched) - min(plain)) * 1e6
-    with capsys.disabled():
-        print(f"\nwatch costs {cost:.1f} µs a step on a GPU ({min(plain) * 1e6:.0f} µs without),")
-        print(f"{(min(each) - min(plain)) * 1e6:.0f} µs with every=1; one reading of its memory takes {measure * 1e6:.0f} µs")

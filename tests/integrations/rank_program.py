@@ -7,6 +7,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+from tight_memory import full_after_backward
 from torch import nn
 
 from nilometer.optimize import AdaptiveBatches, NoBatchFits, TensorMeter, find_batch_size
@@ -65,6 +66,47 @@ def train(rank, world_size, *, minimum=1, limit_of=24):
     return seen
 
 
+def exchange(rank, world_size, *, times):
+    """On the last rank backward fits, and so many times the memory that the exchange of gradients takes does not."""
+    model = make_model()
+    samples = shares(world_size)[rank]
+    meter = TensorMeter()
+    meter.adopt(list(model.parameters()))
+    if rank == world_size - 1:
+        full_after_backward(model, meter, times)
+    seen = {"sizes": [], "retries": [], "losses": []}
+    with meter:
+        batches = AdaptiveBatches(model, torch.optim.SGD(model.parameters(), lr=0.01), loss_sum, micro_batch=2 * SAMPLES, meter=meter, grow_after=50)
+        try:
+            for _ in range(3):
+                done = batches.step(samples)
+                seen["sizes"].append(done.micro_batch)
+                seen["retries"].append(done.retries)
+                seen["losses"].append(done.loss)
+        except NoBatchFits as error:
+            seen["error"] = str(error)
+    seen["weights"] = [parameter.detach().flatten().tolist() for parameter in model.parameters()]
+    return seen
+
+
+def first_update(rank, world_size):
+    """On the last rank the optimizer's state does not fit."""
+    model = make_model()
+    meter = TensorMeter()
+    meter.adopt(list(model.parameters()))
+    optimizer = torch.optim.Adam(model.parameters())
+    if rank == world_size - 1:
+        # Enough for the few bytes that ranks exchange to agree, which count here too.
+        half = sum(parameter.nbytes for parameter in model.parameters()) // 2
+        optimizer.register_step_pre_hook(lambda *_: setattr(meter, "limit_bytes", meter.level + half))
+    try:
+        with meter:
+            AdaptiveBatches(model, optimizer, loss_sum, micro_batch=SAMPLES, meter=meter).step(shares(world_size)[rank])
+    except NoBatchFits as error:
+        return {"error": str(error)}
+    return {}
+
+
 def find(rank, world_size, *, budgets):
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -84,6 +126,9 @@ def find(rank, world_size, *, budgets):
 SCENARIOS = {
     "train": train,
     "hopeless": lambda rank, world_size: train(rank, world_size, minimum=32),
+    "exchange": lambda rank, world_size: exchange(rank, world_size, times=1),
+    "hopeless-exchange": lambda rank, world_size: exchange(rank, world_size, times=1000),
+    "exchange-optimizer": first_update,
     "find": lambda rank, world_size: find(rank, world_size, budgets=[4_000_000, 1_000_000]),
     "nothing-fits": lambda rank, world_size: find(rank, world_size, budgets=[4_000_000, 1000]),
 }
@@ -98,7 +143,7 @@ def main():
         rank=rank,
         world_size=world_size,
         # Who waits longer than this has been left alone: the test fails instead of standing still.
-        timeout=datetime.timedelta(seconds=120),
+        timeout=datetime.timedelta(seconds=30 if "exchange" in scenario else 120),
     )
     seen = SCENARIOS[scenario](rank, world_size)
     (folder / f"{rank}.json").write_text(json.dumps(seen))

@@ -1,8 +1,10 @@
-"""One rank of a training by a library's own loop, as torchrun starts it: `recovery_rank.py LOOP ACCUMULATION MOST MINIMUM FOLDER`.
+"""One rank of a training by a library's own loop, as torchrun starts it: `recovery_rank.py LOOP ACCUMULATION MOST MINIMUM FOLDER [TIMES]`.
 
-On the last rank memory runs out with more than MOST samples; 0 trains without recovery and without a limit. Writes what it saw as JSON.
+On the last rank memory runs out with more than MOST samples; 0 trains without recovery and without a limit.
+With TIMES it runs out so many times after backward, where gradients are exchanged. Writes what it saw as JSON.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -13,11 +15,12 @@ import torch
 import torch.distributed as dist
 from full_memory import Full, Module, language_model_within, three_steps, two_epochs
 from lightning.pytorch.strategies import DDPStrategy
+from tight_memory import full_after_backward
 from tiny import Sentences
 from torch.utils.data import DataLoader, TensorDataset
 from transformers import Trainer
 
-from nilometer.optimize import NoBatchFits, recover_lightning, recover_trainer
+from nilometer.optimize import NoBatchFits, TensorMeter, recover_lightning, recover_trainer
 
 RANK = int(os.environ["RANK"])
 
@@ -50,8 +53,13 @@ def main():
     torch.set_num_threads(1)
     model, full, recovery, train = {"trainer": by_trainer, "lightning": by_lightning}[loop](accumulation, most, minimum, folder)
     seen = {"error": ""}
+    times = int(sys.argv[6]) if len(sys.argv) > 6 else 0
+    meter = TensorMeter() if times and RANK == 1 else contextlib.nullcontext()
+    if isinstance(meter, TensorMeter):
+        full_after_backward(model, meter, times)
     try:
-        train()
+        with meter:
+            train()
     except NoBatchFits as error:
         seen["error"] = str(error)
     seen["ranks"] = dist.get_world_size() if dist.is_initialized() else 1

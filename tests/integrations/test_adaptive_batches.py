@@ -167,7 +167,7 @@ def test_no_size_avoids_it():
     model, x = mlp(), torch.randn(64, 16)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     meter = limited(model, step_bytes(4) - 1)
-    with meter, pytest.raises(NoBatchFits, match="micro-batches of 4, and 4 is the least"):
+    with meter, pytest.raises(NoBatchFits, match="micro-batches of 4, and the minimum is 4"):
         batches(model, minimum=4, meter=meter).step(x)
     assert all(map(torch.equal, model.parameters(), before))
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -312,7 +312,7 @@ def test_token_batches_drive_a_data_loader():
     assert len(loader) == len(shapes) and all(rows * longest <= 18 for rows, longest in shapes)
 
 
-@pytest.mark.parametrize("module", ["batches.adaptive_batches", "batches.batch_size", "batches.memory_fit", "batches.micro_batches", "batches.token_batches", "measuring.oom_recovery"])
+@pytest.mark.parametrize("module", ["batches.adaptive_batches", "batches.batch_growth", "batches.batch_size", "batches.memory_fit", "batches.micro_batches", "batches.token_batches", "measuring.oom_recovery"])
 def test_the_examples_are_right(module):
     import doctest
     import importlib
@@ -349,7 +349,7 @@ def test_a_batch_that_is_no_mapping_and_a_state_of_something_else_are_refused_in
     with pytest.raises(TypeError, match='^a batch for a language model is a mapping such as .*, not Tensor$'):
         adaptive.step(torch.randint(0, 20, (4, 8)))
     for wrong in ({"x": 1}, None):
-        with pytest.raises(ValueError, match="^this is no state of AdaptiveBatches: it has no micro_batch, ooms, clean_steps, failed_size, steps_since_failure$"):
+        with pytest.raises(ValueError, match="^this is not a state of AdaptiveBatches: it has no micro_batch, ooms, clean_steps, failed_size, steps_since_failure$"):
             adaptive.load_state_dict(wrong)
     adaptive.load_state_dict(adaptive.state_dict() | {"micro_batch": 2})
     assert adaptive.micro_batch == 2

@@ -1,9 +1,16 @@
 """Facts that rules of advice rest on are measured on real models and buffers, and the rules speak on them."""
 
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
 import torch
+from conftest import subprocess_environment
 from stable_baselines3.common import buffers as theirs
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -13,6 +20,7 @@ from nilometer.optimize.live_facts import recommendations
 from nilometer.optimize.model.facts import facts_of_model
 from nilometer.optimize.model.optimization import optimize_model
 
+NILO = os.environ.get("NILO") or os.path.join(os.path.dirname(sys.executable), "nilo")
 BATCH, LENGTH, LAYERS, HEADS, WORDS = 4, 64, 3, 4, 2000
 
 
@@ -191,3 +199,40 @@ def test_what_is_no_buffer_is_refused():
     empty = theirs.ReplayBuffer(10, gymnasium.spaces.Box(-1, 1, (2,), np.float32), gymnasium.spaces.Discrete(2), device="cpu")
     with pytest.raises(ValueError, match="no two transitions yet"):
         inspect_buffer(empty)
+
+
+def recorded_by_the_command(folder, program, argument):
+    """How a program ended below `nilo run`, what `nilo show` says of it, and what `nilo optimize` recommends."""
+    command = [sys.executable, str(pathlib.Path(__file__).with_name(program)), argument]
+    environment = subprocess_environment(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="", NILO_DIR=str(folder / "runs"))
+    made = subprocess.run([NILO, "run", "-q", "--", *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    asked = [
+        subprocess.run([NILO, *arguments, "--format", "json"], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+        for arguments in (["show"], ["optimize"])
+    ]
+    assert [one.returncode for one in asked] == [0, 0], asked
+    shown, optimized = [json.loads(one.stdout) for one in asked]
+    return made, shown, optimized["recommendations"]
+
+
+@pytest.mark.parametrize("loop, size", [("adaptive", 8), ("trainer", 1), ("lightning", 1)])
+def test_a_training_that_ran_out_and_went_on_is_told_to_begin_with_what_fits(tmp_path, loop, size):
+    made, _, recommended = recorded_by_the_command(tmp_path, "batch_program.py", loop)
+    assert made.returncode == 0, made.stderr
+    of_batches = [one for one in recommended if "micro-batch" in one["change"] or "batch" in one["rule"] or "fits" in one["rule"]]
+    # What was found before memory ran out is no larger batch that fits.
+    assert [one["rule"] for one in of_batches] == ["begin-with-what-fits"]
+    samples = "1 sample" if size == 1 else f"{size} samples"
+    assert of_batches[0]["evidence"] == [f"memory ran out 3 times; micro-batches have {samples}"], of_batches
+
+
+@pytest.mark.parametrize("argument, raised", [("over", "TensorLimitReached"), ("adaptive", "NoBatchFits"), ("find", "NoBatchFits")])
+def test_a_limit_of_tensors_on_the_host_is_no_full_gpu(tmp_path, argument, raised):
+    made, shown, recommended = recorded_by_the_command(tmp_path, "limit_program.py", argument)
+    assert made.returncode == 1 and raised in made.stderr
+    assert (shown["status"], shown["exit_code"], shown["findings"]) == ("exited", 1, [])
+    assert shown["exception"]["type_name"].endswith(raised)
+    assert "fit-on-the-gpu" not in [one["rule"] for one in recommended]
+    if argument != "over":
+        weights = next(one for one in recommended if one["rule"] == "fit-the-weights")
+        assert weights["evidence"] == ["weights 3.82 MiB, gradients 3.82 MiB, optimizer state 0 B: 7.64 MiB together, and a step may hold 5.73 MiB"]

@@ -1,5 +1,7 @@
 """The largest batch by prediction: judged against the true largest one, found by trying every size."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from torch import nn
 from nilometer.optimize import NoBatchFits, TensorMeter, find_batch_size
 from nilometer.optimize.batches.memory_fit import fit_memory
 from nilometer.optimize.batches.sample_inputs import resized
+from nilometer.optimize.measuring.step_parts import StepParts
 
 
 class Attention(nn.Module):
@@ -120,6 +123,173 @@ def test_steps_that_peak_in_the_optimizer_do_not_mislead():
     assert 0.95 * true <= found.batch_size <= true
 
 
+def mlp():
+    model = nn.Sequential(nn.Linear(64, 512), nn.GELU(), nn.Linear(512, 512), nn.GELU(), nn.Linear(512, 64))
+    return model, lambda size: model(torch.ones(size, 64)).square().mean()
+
+
+def wide_to_narrow():
+    model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 8))
+    return model, lambda size: model(torch.ones(size, 512)).square().mean()
+
+
+def large_vocabulary():
+    # The gradient of the head is larger than all else until the logits are.
+    tokens, head = nn.Embedding(5000, 32), nn.Linear(32, 5000)
+    loss = lambda size: nn.functional.cross_entropy(head(tokens(torch.zeros(size, dtype=torch.long))), torch.zeros(size, dtype=torch.long))  # noqa: E731
+    return nn.ModuleList([tokens, head]), loss
+
+
+def recurrent():
+    # One kernel for a batch of one row, another one for more.
+    model = nn.LSTM(16, 64, batch_first=True)
+    return model, lambda size: model(torch.ones(size, 20, 16))[0].square().mean()
+
+
+@pytest.mark.parametrize(
+    ("make", "times"),
+    [*itertools.product([mlp, wide_to_narrow, large_vocabulary], [1.1, 3, 10]), (recurrent, 3), (recurrent, 10)],
+    ids=lambda value: value.__name__ if callable(value) else f"{value} times a step of one sample",
+)
+def test_what_small_steps_peak_in_does_not_mislead(make, times):
+    # Small steps peak in the optimizer or in a gradient, large ones in activations: each part of a step has a line of its own.
+    model, loss = make()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(size, _length):
+        loss(size).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step(1, 1)
+    meter = TensorMeter()
+    meter.adopt(list(model.parameters()), list(optimizer.state.values()))
+    with meter:
+        step(1, 1)
+    found = find_batch_size(step, model, optimizer, budget_bytes=int(times * meter.peak))
+    true = true_maximum(step, model, optimizer, found.budget_bytes, 1)
+    assert found.ooms == 0 and found.probes <= 5
+    assert 0.95 * true <= found.batch_size <= true
+
+
+def test_the_fit_is_of_what_ends_the_growth_also_where_no_step_showed_it():
+    model, loss = mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(size, _length):
+        loss(size).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    # Every step of up to 8 samples peaks in the optimizer.
+    found = find_batch_size(step, model, optimizer, budget_bytes=20 << 20, maximum=8)
+    step(1, 1)
+    assert found.batch_size == 8
+    assert 0.9 <= found.largest(1, margin=0) / true_maximum(step, model, optimizer, 20 << 20, 1) <= 1
+
+
+def test_a_model_whose_parts_are_not_seen_is_searched_by_doubling():
+    trained, loss = mlp()
+    optimizer = torch.optim.AdamW(trained.parameters())
+
+    def step(size, _length):
+        loss(size).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    class Other(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights = nn.ParameterList([parameter.detach() for parameter in trained.parameters()])
+
+    model = Other().requires_grad_(False)
+    step(1, 1)
+    optimizer.register_step_pre_hook = optimizer.register_step_post_hook = None
+    found = find_batch_size(step, model, optimizer, budget_bytes=8 << 20)
+    true = true_maximum(step, model, optimizer, 8 << 20, 1)
+    assert 0.95 * true <= found.batch_size <= true
+
+
+def test_a_first_step_that_fits_without_the_state_that_it_makes_is_no_fit():
+    model = nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(size, _length):
+        model(torch.ones(size, 64)).repeat(1, 64).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    peaks = []
+    for _ in range(2):
+        meter = TensorMeter()
+        meter.adopt(list(model.parameters()), list(optimizer.state.values()))
+        with meter:
+            step(8, 1)
+        peaks.append(meter.peak)
+    assert peaks[0] < peaks[1]
+    optimizer.state.clear()
+    with pytest.raises(NoBatchFits, match="a batch of 8 does not fit"):
+        find_batch_size(step, model, optimizer, budget_bytes=sum(peaks) // 2, minimum=8)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:FutureWarning")
+@pytest.mark.parametrize(
+    "changed",
+    [torch.jit.script, lambda model: torch.jit.trace(model, torch.ones(2, 512)), lambda model: torch.compile(model, backend="aot_eager")],
+    ids=["scripted", "traced", "compiled"],
+)
+def test_models_that_do_not_call_hooks_of_modules_are_searched_too(changed, monkeypatch):
+    model = changed(wide_to_narrow()[0])
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(size, _length):
+        model(torch.ones(size, 512)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    found = find_batch_size(step, model, optimizer, budget_bytes=20 << 20)
+    assert found.ooms <= 1  # fewer parts may promise too much, once
+    monkeypatch.setattr(torch, "OutOfMemoryError", RuntimeError)  # TorchScript hands no other on
+    true = true_maximum(step, model, optimizer, 20 << 20, 1)
+    assert 0.95 * true <= found.batch_size <= true
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_parts_of_a_step_change_nothing_and_leave_no_hook(inplace):
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(inplace=inplace), nn.Linear(8, 4))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
+    gradients = []
+
+    def step():
+        loss = model(torch.ones(2, 4)).square().sum()
+        loss.backward()
+        gradients.append([parameter.grad for parameter in model.parameters()])
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    with TensorMeter() as alone:
+        loss = step()
+    optimizer.state.clear()
+    del loss
+    kept, gradients = gradients[0], []
+    meter = TensorMeter()
+    with meter, StepParts(meter, model, optimizer) as parts:
+        loss = step()
+    assert all(map(torch.equal, kept, gradients[0]))
+    # Three modules forward and backward, four parameters, before and in the optimizer's step, and what comes behind.
+    assert len(parts.peaks) == 3 + 3 + 4 + 2 + 1
+    assert max(parts.peaks) == alone.peak
+    with StepParts(TensorMeter(), model, None) as parts:
+        output = model(torch.ones(2, 4))
+    assert len(parts.peaks) == 3 + 1
+    output.sum().backward()
+    assert len(parts.peaks) == 3 + 1
+    assert not any(module._forward_hooks for module in model.modules())
+    assert not any(parameter._post_accumulate_grad_hooks for parameter in model.parameters())
+    assert not optimizer._optimizer_step_pre_hooks and not optimizer._optimizer_step_post_hooks
+
+
 def test_a_step_whose_memory_jumps_is_found_by_halving():
     model = nn.Linear(4, 4)
 
@@ -138,7 +308,7 @@ def test_nothing_fits_is_said_with_the_reason():
     model = nn.Sequential(Attention())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     step = trainer(model, optimizer)
-    with pytest.raises(NoBatchFits, match="a batch of 1 does not fit into 60000 bytes: .*out of memory"):
+    with pytest.raises(NoBatchFits, match="a batch of 1 does not fit into 58.6 KiB: .*out of memory"):
         find_batch_size(step, model, optimizer, length=64, budget_bytes=60_000)
     with pytest.raises(NoBatchFits, match="model and optimizer take"):
         find_batch_size(step, model, optimizer, length=64, budget_bytes=100)
@@ -164,7 +334,7 @@ def test_bounds_are_kept_and_wrong_ones_refused():
         find_batch_size(None, model, optimizer, budget_bytes=1)
     with pytest.raises(ValueError, match="the sample is empty: it has no rows"):
         resized(torch.zeros(0, 3), 4)
-    with pytest.raises(ValueError, match="budget_bytes is needed"):
+    with pytest.raises(ValueError, match="budget_bytes is required"):
         find_batch_size(step, model, optimizer)
 
 

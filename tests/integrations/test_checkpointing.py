@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from nilometer.optimize import TensorMeter, checkpoint_model, checkpoint_plans
+from nilometer.optimize.byte_words import in_bytes
 from nilometer.optimize.checkpoints.checkpointed_forward import put_on
 from nilometer.optimize.measuring.trial import Trial, measure_step
 
@@ -323,7 +325,7 @@ def test_what_a_trial_changes_in_a_module_is_put_back():
 def test_what_verification_finds_is_taken_back():
     model = Stack([Drifting() for _ in range(4)])
     outcome = checkpoint_model(model, torch.randn(256, 32))
-    assert not outcome.applied and "taken back" in outcome.reason
+    assert not outcome.applied and "reverted" in outcome.reason
     assert not any(forwards(model).values())
 
 
@@ -394,7 +396,7 @@ def test_a_segment_that_is_called_otherwise_than_the_sample_says_so():
     model, x = Switch([Block() for _ in range(8)]), torch.randn(64, 32)
     put_on(list(model.blocks), SEGMENTS, gives_tuple=False)
     model.shift = 1.0
-    with pytest.raises(RuntimeError, match="called otherwise than with the sample"):
+    with pytest.raises(RuntimeError, match="called with other arguments than the sample"):
         model(x)
     model.shift = 0.0
     model(x).sum().backward()
@@ -405,8 +407,8 @@ def test_budgets_too_small_are_refused_with_the_least():
     least = checkpoint_model(model, x, budget_bytes=checkpoint_plans(model, x)[0][0])
     least.undo()
     outcome = checkpoint_model(model, x, budget_bytes=1000)
-    assert not outcome.applied and "is too small" in outcome.reason
-    assert f"takes {outcome.peak_after_bytes} bytes" in outcome.reason
+    assert not outcome.applied and "the budget of 1000 B is too small" in outcome.reason
+    assert f"takes {in_bytes(outcome.peak_after_bytes)}" in outcome.reason
     assert outcome.peak_after_bytes <= least.peak_after_bytes
     assert not any(forwards(model).values())
     with pytest.raises(ValueError, match="budget_bytes must be positive"):
@@ -427,7 +429,7 @@ def test_a_step_that_does_not_fit_by_itself_is_told():
 def test_a_budget_with_room_for_everything_changes_nothing():
     model, x = stack(), torch.randn(64, 32)
     outcome = checkpoint_model(model, x, budget_bytes=1 << 40)
-    assert not outcome.applied and "has room for" in outcome.reason
+    assert not outcome.applied and re.fullmatch(r"a step takes [\d.]+ [KM]iB, which fits into the budget of 1\.0 TiB", outcome.reason), outcome.reason
 
 
 def test_a_step_is_measured_without_the_rest_of_the_program():
@@ -440,3 +442,18 @@ def test_a_step_is_measured_without_the_rest_of_the_program():
     held = measure_step(Trial(model, x, optimizer=optimizer), timed=False).peak_bytes
     state = sum(tensor.numel() * tensor.element_size() for entry in optimizer.state.values() for tensor in entry.values())
     assert held == alone + state
+
+
+def test_blocks_that_keep_no_more_than_checkpoints_say_so_without_a_budget():
+    class Layers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([nn.Linear(16, 16) for _ in range(4)])
+
+        def forward(self, hidden):
+            for block in self.blocks:
+                hidden = block(hidden).relu()
+            return hidden
+
+    outcome = checkpoint_model(Layers(), torch.randn(64, 16))
+    assert not outcome.applied and outcome.reason == "no plan takes less: the blocks keep no more than their checkpoints would"

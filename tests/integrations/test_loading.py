@@ -13,10 +13,10 @@ from conftest import ROOT
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 import nilometer
-from nilometer.optimize import SharedList, inspect_loader, share_dataset
-from nilometer.optimize.loading.worker_memory import worker_memory
+from nilometer.optimize import LoaderReport, SharedList, inspect_loader, share_dataset
+from nilometer.optimize.live_facts import known_facts, recommendations
 
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
 NUMBER = 120_000
 
 
@@ -42,6 +42,12 @@ class Sentences(Dataset):
         return {"input_ids": torch.ones(32, dtype=torch.long), "attention_mask": (torch.arange(32) < length).long()}
 
 
+def pages(worker, name):
+    """What the kernel says of a worker's pages, in bytes."""
+    with open(f"/proc/{worker.pid}/smaps_rollup") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{name}:"))
+
+
 def epochs(dataset, method, number=3):
     """Private dirty memory of all workers after the first batch and after each epoch, and their PSS at the end; what was read is checked."""
     loader = DataLoader(
@@ -55,10 +61,10 @@ def epochs(dataset, method, number=3):
         for batch in iterator:
             total += float(batch.sum())
             if not private:
-                private.append(sum(worker_memory(worker.pid).private_dirty for worker in workers))
+                private.append(sum(pages(worker, "Private_Dirty") for worker in workers))
         assert total == sum(range(NUMBER))
-        private.append(sum(worker_memory(worker.pid).private_dirty for worker in workers))
-    pss = sum(worker_memory(worker.pid).pss for worker in workers)
+        private.append(sum(pages(worker, "Private_Dirty") for worker in workers))
+    pss = sum(pages(worker, "Pss") for worker in workers)
     iterator._shutdown_workers()
     return private, pss
 
@@ -95,12 +101,33 @@ def test_a_report_says_that_workers_copy_the_dataset():
     assert facts["dataset_objects"] == 3 * NUMBER
     assert facts["batch_bytes"] == 2000 * 8 and report.prefetched_bytes == 4 * 2000 * 8
     assert facts["worker_private_growth_bytes"] > 8 * MIB and report.growth_per_batch_bytes > 0.1 * MIB
-    assert report.copies_dataset and "share_dataset(loader.dataset)" in str(report)
+    assert report.copies_dataset and "SharedList(dataset.items)" in str(report)
     share = share_dataset(dataset)
     assert facts["serialized_bytes"] == pytest.approx(share.nbytes, rel=0.1)
     after = inspect_loader(loader, batches=60)
-    assert not after.copies_dataset and "share_dataset" not in str(after)
+    assert not after.copies_dataset and "SharedList" not in str(after)
     assert after.facts["worker_private_growth_bytes"] < facts["worker_private_growth_bytes"] / 4
+
+
+def test_a_report_recommends_what_nilo_optimize_does_of_the_same_facts():
+    """One judge: what is printed of a loader is not decided a second time."""
+    facts = inspect_loader(DataLoader(TensorDataset(torch.zeros(64, 10)), batch_size=8)).facts
+    told = {"host": {"limit_bytes": GIB}}
+
+    def recommended(limit_bytes=GIB, **changed):
+        report = LoaderReport(facts | changed, 8, None, None, 0.0, limit_bytes)
+        rules = [one["rule"] for one in recommendations(known_facts({"loader": facts | changed, **told}))]
+        assert [one["rule"] for one in report.recommendations] == rules
+        assert str(report).count("change: ") == len(rules)
+        return rules
+
+    assert recommended() == []
+    # Padding of equal lengths cannot be avoided by sorting.
+    assert recommended(padding_ratio=0.4, length_variation=0.1) == []
+    assert recommended(padding_ratio=0.4, length_variation=0.9) == ["batch-by-tokens"]
+    # Workers that are started afresh have copies of a small dataset, which is no matter.
+    assert recommended(start_method="spawn", workers=2, dataset_objects=60_000, serialized_bytes=float(MIB)) == []
+    assert recommended(workers=4, prefetch_factor=4, batch_bytes=20.0 * MIB) == ["prefetch-less"]
 
 
 def test_a_shared_list_is_a_dataset_and_can_be_split():
@@ -185,7 +212,7 @@ def test_facts_are_those_that_the_rules_know_and_go_into_the_run(recorded):
         (([1, 2],), "loader must be a torch.utils.data.DataLoader, not list"),
         ((DataLoader([1, 2]), 1), "batches must be at least 2, not 1"),
         ((DataLoader([1, 2]), "all"), "batches must be int, not str"),
-        ((DataLoader([]),), "the loader gave no batch: its dataset is empty, or smaller than a batch"),
+        ((DataLoader([]),), "the loader gave no batch: its dataset is empty, or smaller than one batch with drop_last=True"),
         ((DataLoader([1, 2], batch_size=4, drop_last=True),), "the loader gave no batch"),
     ],
 )

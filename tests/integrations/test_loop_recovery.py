@@ -117,7 +117,7 @@ def test_a_model_that_ignores_the_number_of_items_is_weighted(tmp_path):
 
 
 def test_memory_that_nothing_fits_into_ends_the_training(tmp_path):
-    with pytest.raises(NoBatchFits, match="1 is the least"):
+    with pytest.raises(NoBatchFits, match="the minimum is 1"):
         trained_by_trainer(tmp_path, most=0.5)
 
 
@@ -162,6 +162,29 @@ def test_sizes_grow_again_but_not_to_what_failed():
     assert sizes == [4, 7, 3, 6, 3, 5, 5, 5, 5, 5, 5, 5] and recovery.ooms == 3, (sizes, full.sizes)
 
 
+def test_a_size_that_failed_long_ago_is_tried_again():
+    model = nn.Linear(2, 1)
+    recovery = BatchRecovery(grow_after=2, retry_after=6)
+    full = Full(5)
+
+    def run_part(part, share):
+        full(len(part))
+        loss = model(part).square().mean() * share
+        loss.backward()
+        return loss.item()
+
+    sizes = []
+    for number in range(24):
+        if number == 8:
+            full.most = 100
+        # The last batch of an epoch is smaller.
+        recovery.run(model, torch.ones(8 if number % 3 else 7, 2), run_part)
+        sizes.append(recovery.micro_batch)
+    assert recovery.ooms >= 2 and max(sizes[1:7]) < 8 and sizes[-1] == 8, sizes
+    # There are no more samples in a batch.
+    assert max(sizes) == 8
+
+
 def test_gradients_that_were_there_are_added_to_and_survive_a_failure():
     model = nn.Linear(2, 1, bias=False)
     model.weight.grad = torch.tensor([[5.0, 7.0]])
@@ -203,7 +226,7 @@ def test_batch_normalization_is_told_of_once_a_batch_is_split():
 def test_what_cannot_be_recovered_is_refused():
     module = Module()
     module.automatic_optimization = False
-    with pytest.raises(ValueError, match="optimizes by hand"):
+    with pytest.raises(ValueError, match="uses manual optimization"):
         recover_lightning(module)
     for wrong in (0, 1.5, True):
         with pytest.raises(ValueError, match="minimum is .*; it must be a whole number, 1 or more"):
@@ -229,7 +252,7 @@ def test_what_is_no_loop_and_a_loop_that_recovers_already_are_refused_in_a_sente
     for loop, recover in ((trainer, recover_trainer), (lightning.LightningModule(), recover_lightning)):
         before = loop.training_step
         first = recover(loop)
-        with pytest.raises(ValueError, match="recovers from running out of memory already: call undo"):
+        with pytest.raises(ValueError, match="already recovers from running out of memory: call undo"):
             recover(loop)
         first.undo()
         assert loop.training_step == before

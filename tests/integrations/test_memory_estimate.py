@@ -4,6 +4,7 @@ import pytest
 import torch
 from tiny import language_model
 from torch import nn
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
 
 from nilometer.optimize import TensorMeter, estimate_memory_requirements
 
@@ -87,7 +88,7 @@ def test_a_model_that_cannot_be_run_is_estimated_by_arithmetic_and_says_so():
             return left * self.weight + right
 
     figures = estimate_memory_requirements(Odd(), 8, 32)
-    assert figures["method"] == "arithmetic" and "it does not say what it takes" in figures["explanation"]
+    assert figures["method"] == "arithmetic" and "it does not declare what inputs it takes" in figures["explanation"]
     assert figures["activations_mb"] == 0 and figures["total_mb"] == pytest.approx(6 * figures["weights_mb"], rel=0.01)
     given = estimate_memory_requirements(Odd(), 8, sample=(torch.ones(1, 1000), torch.ones(1, 1000)))
     assert given["method"] == "measured" and given["activations_mb"] > 0
@@ -105,3 +106,67 @@ def test_optimizers_by_name_and_by_their_state():
     assert estimate_memory_requirements(model, 2, optimizer="sgd")["optimizer_mb"] == 0
     with pytest.raises(ValueError, match="optimizer must be one of adamw"):
         estimate_memory_requirements(model, 2, optimizer="adamax")
+
+
+class Positions(nn.Module):
+    """A model of nobody's library: tokens and a table of positions."""
+
+    def __init__(self, longest):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(50, 16), nn.Embedding(longest, 16)
+
+    def forward(self, ids):
+        return self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
+
+
+def test_a_length_beyond_the_positions_of_a_model_is_refused_with_the_longest_that_it_takes():
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=100, n_positions=64, n_embd=32, n_layer=2, n_head=2))
+    with pytest.raises(ValueError, match=r"seq_len is 128, but the model takes at most 64 tokens \(max_position_embeddings"):
+        estimate_memory_requirements(model, 2, 128)
+    assert estimate_memory_requirements(model, 2, 64)["method"] == "measured"
+
+
+def test_a_length_that_a_model_without_a_configuration_refuses_is_an_error_with_its_own_words():
+    with pytest.raises(ValueError, match=r"does not run with seq_len=128 \(IndexError: index out of range.*pass a length that it accepts"):
+        estimate_memory_requirements(Positions(64), 2, 128)
+    assert estimate_memory_requirements(Positions(64), 2, 64)["method"] == "measured"
+
+
+def test_computed_positions_may_be_longer_than_the_configuration_names():
+    config = LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=64)
+    figures = [estimate_memory_requirements(LlamaForCausalLM(config), 2, length) for length in (64, 128)]
+    assert [one["method"] for one in figures] == ["measured", "measured"]
+    assert figures[1]["activations_mb"] > 1.8 * figures[0]["activations_mb"]
+
+
+def test_a_declared_input_is_run_in_the_length_that_was_asked_for():
+    """Encoders with decoders do not run on tokens alone; their dummy inputs have five tokens."""
+    torch.manual_seed(1)
+    config = T5Config(vocab_size=64, d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, decoder_start_token_id=0)
+    model = T5ForConditionalGeneration(config)
+    figures = [estimate_memory_requirements(model, 2, length) for length in (32, 256)]
+    assert [one["method"] for one in figures] == ["measured", "measured"]
+    assert figures[1]["activations_mb"] > 6 * figures[0]["activations_mb"]
+
+
+def test_a_sample_of_another_length_than_seq_len_is_refused():
+    model = language_model()
+    ids = torch.zeros(1, 5, dtype=torch.long)
+    with pytest.raises(ValueError, match="seq_len is 32, but no tensor of the sample has that length"):
+        estimate_memory_requirements(model, 2, 32, sample={"input_ids": ids})
+    assert estimate_memory_requirements(model, 2, 5, sample={"input_ids": ids})["seq_len"] == 5
+
+
+def test_a_model_that_takes_no_sequences_says_so_when_it_is_given_a_length():
+    class Flat(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(16, 16)
+
+        def forward(self, rows):
+            assert rows.dim() == 2, "rows of features only"
+            return self.layer(rows)
+
+    with pytest.raises(ValueError, match=r"does not run with seq_len=32 \(AssertionError: rows of features only\), but without seq_len"):
+        estimate_memory_requirements(Flat(), 2, 32)
+    assert estimate_memory_requirements(Flat(), 2)["method"] == "measured"

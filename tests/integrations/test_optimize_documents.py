@@ -99,9 +99,11 @@ with MemoryOptimizationSystem(config) as optimizer:
     assert (training["memory_saved_mb"] > 0) == bool(training["optimizations_applied"])
     assert training["batch_size"]["largest"] > 256
     assert report["model"]["parameter_count"] == 6 * (64 * 256 * 2 + 256 + 64)
-    # Time goes on between the two, and with it the share that collections took.
-    rules = [[one["rule"] for one in each] for each in (report["recommendations"], recommendations)]
-    assert rules[0] == rules[1] != []
+    # What is recommended here depends on the share of time that collections took, which goes on between the two.
+    of_time = "raise-collection-thresholds"
+    rules = [[one["rule"] for one in each if one["rule"] != of_time] for each in (report["recommendations"], recommendations)]
+    assert rules[0] == rules[1]
+    assert all(one["evidence"] for one in recommendations)
 
 
 # The document's code, to the letter; its modules are names of ours, and what it leaves open is set up first.
@@ -265,7 +267,7 @@ def test_the_module_passes_its_arguments_on_to_the_command(monkeypatch):
 
 
 MODULES = """
-    config live_facts report_files batches.sample_inputs host.cleanup host.housekeeping measuring.level_trace
+    config live_facts report_files batches.part_growth batches.sample_inputs host.cleanup host.housekeeping measuring.level_trace measuring.step_parts
     model.estimate model.parameter_storage model.segments system.efficient system.optimization_system system.step_rate training.optimizer
 """
 

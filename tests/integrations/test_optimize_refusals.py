@@ -84,5 +84,5 @@ def test_training_that_would_train_nothing_is_refused():
         AdaptiveBatches(model, of_other, lambda model, x: model(x).sum(), micro_batch=4)
     with pytest.raises(ValueError, match="^loss_fn must be a function of output and target, not str$"):
         train(loss_fn="mse")
-    with pytest.raises(ValueError, match=r"^scheduler must have step\(\), which int has not$"):
+    with pytest.raises(ValueError, match=r"^scheduler must have a step\(\) method; int has none$"):
         train(scheduler=3)

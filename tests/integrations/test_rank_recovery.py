@@ -17,10 +17,10 @@ from nilometer.optimize.batches.gradient_exchange import GradientExchange
 PATIENCE_SECS = 300
 
 
-def ranks(folder, loop, accumulation=1, most=0, minimum=1):
+def ranks(folder, loop, accumulation=1, most=0, minimum=1, times=0):
     """What both ranks saw."""
     folder.mkdir()
-    program = [str(ROOT / "tests/integrations/recovery_rank.py"), loop, str(accumulation), str(most), str(minimum), str(folder)]
+    program = [str(ROOT / "tests/integrations/recovery_rank.py"), loop, str(accumulation), str(most), str(minimum), str(folder), str(times)]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *program]
     environment = subprocess_environment(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
@@ -52,8 +52,26 @@ def test_a_rank_that_runs_out_takes_the_others_along_to_the_same_weights(tmp_pat
 @pytest.mark.parametrize("loop", ["trainer", "lightning"])
 def test_where_nothing_fits_on_one_rank_all_stop_with_the_reason(tmp_path, loop):
     first, last = ranks(tmp_path / "hopeless", loop, most=1, minimum=4)
-    assert "memory ran out with 4 samples, and 4 is the least: on another rank" in first["error"]
-    assert "memory ran out with 4 samples, and 4 is the least: out of memory with 4 samples" in last["error"]
+    assert "memory ran out with 4 samples, and the minimum is 4: on another rank" in first["error"]
+    assert "memory ran out with 4 samples, and the minimum is 4: out of memory with 4 samples" in last["error"]
+
+
+@pytest.mark.parametrize("loop", ["trainer", "lightning"])
+def test_a_rank_without_memory_for_the_exchange_of_gradients_takes_the_other_along(tmp_path, loop):
+    theirs = ranks(tmp_path / "plain", loop)
+    ours = ranks(tmp_path / "recovered", loop, most=1000, times=1)
+    assert [(seen["ooms"], seen["micro_batch"], seen["error"]) for seen in ours] == [(1, 4, "")] * 2
+    for seen in ours:
+        for mine, whole in zip(seen["weights"], theirs[0]["weights"], strict=True):
+            torch.testing.assert_close(torch.tensor(mine), torch.tensor(whole), atol=1e-5, rtol=1e-4)
+    assert ours[0]["weights"] == ours[1]["weights"]
+
+
+@pytest.mark.parametrize("loop", ["trainer", "lightning"])
+def test_a_rank_that_never_has_memory_for_the_exchange_leaves_nobody_waiting(tmp_path, loop):
+    first, last = ranks(tmp_path / "hopeless", loop, most=1000, minimum=4, times=1000)
+    assert "memory ran out with 4 samples, and the minimum is 4: on another rank" in first["error"]
+    assert "memory ran out with 4 samples, and the minimum is 4: out of memory" in last["error"]
 
 
 def test_models_that_exchange_gradients_otherwise_are_refused(monkeypatch):

@@ -69,6 +69,55 @@ def test_the_first_trainer_takes_the_run_of_the_program_and_the_second_does_not(
     assert runs["hf-3"].series("train/loss").value.tolist() == losses["hf-3"]
 
 
+def test_a_training_after_a_late_evaluation_of_another_is_the_current_run(tmp_path):
+    first, second, third = [trainer(tmp_path / name, NiloCallback(), run_name=name, max_steps=2) for name in ("a", "b", "c")]
+    first.train()
+    second.train()
+    first.evaluate()
+    third.train()
+    nilometer.log({"mine": 1.0})
+    nilometer.finish()
+    assert "mine" in all_runs(tmp_path / "runs")["c"].metrics
+
+
+def check_continued(folder):
+    """Runs "a" and "b", and the late evaluation in one that continues the first."""
+    runs = [nilometer.read_run(path) for path in sorted(folder.iterdir()) if path.is_dir()]
+    assert sorted(run.description["name"] for run in runs) == ["a", "a", "b"]
+    (late,) = [run for run in runs if "resumes" in run.description]
+    (trained,) = [run for run in runs if run.path.name == late.description["resumes"]]
+    assert (trained.description["name"], late.description["name"]) == ("a", "a")
+    return trained, late
+
+
+@pytest.mark.filterwarnings("error::nilometer.NilometerWarning")
+def test_an_evaluation_after_another_training_continues_its_own(tmp_path):
+    first, second = [trainer(tmp_path / name, NiloCallback(), run_name=name, max_steps=2) for name in ("a", "b")]
+    first.train()
+    second.train()
+    first.evaluate()
+    first.evaluate()
+    nilometer.finish()
+    trained, late = check_continued(tmp_path / "runs")
+    assert "train/loss" in trained.metrics and "train/loss" not in late.metrics
+    assert len(late.series("eval/loss").value) == 2
+
+
+@pytest.mark.filterwarnings("error::nilometer.NilometerWarning")
+def test_a_test_after_another_fit_continues_its_own(tmp_path):
+    model, trainers = Model(), []
+    for name in ("a", "b"):
+        trainers.append(pl.Trainer(
+            default_root_dir=tmp_path, accelerator="cpu", max_epochs=1, log_every_n_steps=1, logger=NiloLogger(name),
+            enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False,
+        ))
+        trainers[-1].fit(model, data())
+    trainers[0].test(model, data(12), verbose=False)
+    nilometer.finish()
+    trained, late = check_continued(tmp_path / "runs")
+    assert "train/loss" in trained.metrics and late.metrics == ["epoch", "test/loss"]
+
+
 def test_one_callback_in_two_trainers_is_two_runs(tmp_path):
     callback = NiloCallback()
     losses = train_three(tmp_path, (2, 3), lambda: callback)

@@ -192,7 +192,7 @@ def test_a_step_that_raises_leaves_the_model_as_it_was():
     before = look(model)
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     outcomes = apply_steps(model, x, steps=[ModelStep("broken", Tier.SAFE, broken), CHECKPOINTS])
-    assert outcomes[0].reason == "taken back: ValueError: gave up" and outcomes[1].applied, outcomes
+    assert outcomes[0].reason == "reverted: ValueError: gave up" and outcomes[1].applied, outcomes
     outcomes[1].undo()
     assert look(model) == before
     assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
@@ -219,9 +219,9 @@ def test_a_budget_is_met_with_as_few_checkpoints_as_it_needs():
     assert some.applied and halved < some.peak_after_bytes <= budget
     some.undo()
     (none,) = apply_steps(model, x, steps=[CHECKPOINTS], budget_bytes=plain)
-    assert not none.applied and "has room for" in none.reason
+    assert not none.applied and "fits into the budget" in none.reason
     autocast, left_out = apply_steps(model, x, tolerance=True, steps=[AUTOCAST, CHECKPOINTS], budget_bytes=plain - 1000)
-    assert autocast.applied and not left_out.applied and "has room for" in left_out.reason
+    assert autocast.applied and not left_out.applied and "fits into the budget" in left_out.reason
     with pytest.raises(ValueError, match="budget_bytes must be positive"):
         apply_steps(model, x, budget_bytes=0)
 

@@ -389,3 +389,9 @@ def test_what_is_held_back_is_stored_when_the_run_ends(recorded):
     assert run.phase("forward").step.tolist() == [0]
     assert run.phase("backward").step.tolist() == [0]
     handle.remove()
+
+
+@pytest.mark.parametrize("wrong", [5, "adam", [5]])
+def test_what_is_no_optimizer_is_refused_by_name(wrong):
+    with pytest.raises(TypeError, match="^optimizer must be Optimizer|^optimizer must be an Optimizer or several of them, not int$"):
+        watch(small_model(), wrong)

@@ -3,7 +3,6 @@
 import copy
 import gc
 import io
-import itertools
 import subprocess
 import sys
 import weakref
@@ -273,33 +272,6 @@ def test_wrong_arguments_raise_at_once():
 def test_without_torch_the_import_says_what_to_install(without):
     result = without("nilometer.torch", "torch")
     assert "ImportError: nilometer.torch needs PyTorch: pip install torch" in result.stderr
-
-
-def test_its_cost_is_printed(capsys):
-    """A figure, not a claim: `pytest -s` shows it."""
-    import time
-
-    model = torch.nn.Linear(4, 1)
-    x = torch.ones(2, 4)
-
-    def seconds_a_step(steps):
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-        began = time.perf_counter()
-        for _ in range(steps):
-            model(x).sum().backward()
-            optimizer.step()
-        return (time.perf_counter() - began) / steps
-
-    # In turns, so that a change of the machine's pace meets both; the least is the undisturbed one.
-    plain, watched = [], []
-    seconds_a_step(200)
-    for _ in itertools.repeat(None, 8):
-        plain.append(seconds_a_step(400))
-        with watch(model):
-            watched.append(seconds_a_step(400))
-    cost = (min(watched) - min(plain)) * 1e6
-    with capsys.disabled():
-        print(f"\nwatch costs {cost:.1f} µs a step ({min(plain) * 1e6:.0f} µs without, {min(watched) * 1e6:.0f} with)")
 
 
 def test_a_distributed_model_is_watched_from_outside(recorded):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 import warnings
 
 import pytest
@@ -15,6 +16,12 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import nilometer
 from nilometer.optimize import NoBatchFits, TensorMeter, TrainingMemoryConfig, TrainingMemoryOptimizer
+from nilometer.optimize.batches import adaptive_batches
+from nilometer.optimize.measuring.trial import Trial
+from nilometer.optimize.model.optimization import MARGIN
+from nilometer.optimize.model.segments import checkpoint_step
+from nilometer.optimize.training import optimizer as training_optimizer
+from nilometer.optimize.training.data import make_loader
 
 PLAIN = {"num_workers": 0, "enable_mixed_precision": False, "enable_gradient_checkpointing": False, "shuffle": False}
 
@@ -107,22 +114,30 @@ def test_running_out_of_memory_is_recovered_from_with_the_same_result(recorded):
     assert list(run.series("train/loss").step) == [0, 1]
 
 
-def test_memory_that_no_batch_fits_into_is_refused_and_reported(tmp_path):
+def test_memory_that_no_batch_fits_into_is_refused_and_reported(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(adaptive_batches, "tell_facts", lambda subject, values: told.append((subject, values)))
     model = blocks()
     held = sum(parameter.numel() * 4 for parameter in model.parameters())
     meter = TensorMeter(limit_bytes=held + (100 << 10))
     meter.adopt(list(model.parameters()))
     config = TrainingMemoryConfig(initial_batch_size=32, min_batch_size=8, **PLAIN)
     with TrainingMemoryOptimizer(config) as training:
-        with pytest.raises(NoBatchFits, match="8 is the least"):
+        with pytest.raises(NoBatchFits, match="the minimum is 8"):
             training.optimize_training_loop(model, labelled(), torch.optim.SGD(model.parameters()), 1, nn.CrossEntropyLoss(), meter=meter)
         report = training.export_report(tmp_path / "report.md")
-    failure = report["trainings"][0]["failure"]
-    assert failure["type"] == "NoBatchFits" and "8 is the least" in failure["message"]
+    training = report["trainings"][0]
+    assert (training["oom_events"], training["oom_recoveries"]) == (3, 0)
+    assert training["batch_sizes"] == [8, 16, 32]
+    assert [(change["step"], change["micro_batch"]) for change in training["batch_size_changes"]] == [(0, 32), (1, 16), (1, 8)]
+    failure = training["failure"]
+    assert failure["type"] == "NoBatchFits" and "the minimum is 8" in failure["message"]
     text = (tmp_path / "report.md").read_text()
     # What it did not come to is left out.
     assert text.index("Failed: NoBatchFits: ") < text.index("\nNo step was finished on cpu, for batches of 32\n")
+    assert "\n3 out-of-memory errors, with micro-batches of 32, 16, 8\n" in text
     assert "0 steps" not in text and "| epoch |" not in text
+    assert told == [("batch", {"failed_micro_batch": 8})], "advice names nothing that has failed"
 
 
 def test_what_ended_a_training_is_in_its_report():
@@ -159,7 +174,8 @@ def equally_fast(monkeypatch):
     monkeypatch.setattr("nilometer.optimize.measuring.trial._timed", lambda trial: 1.0)
 
 
-def test_checkpoints_and_precision_are_measured_on_the_first_batch_and_taken_off_at_the_end(equally_fast):
+def test_checkpoints_and_precision_are_measured_on_the_first_batch_and_taken_off_at_the_end(equally_fast, recorded):
+    nilometer.init(name="measured")
     model = blocks(count=8)
     config = TrainingMemoryConfig(initial_batch_size=512, num_workers=0)
     results = trained(model, labelled(1024), config, rate=1e-3)
@@ -168,6 +184,8 @@ def test_checkpoints_and_precision_are_measured_on_the_first_batch_and_taken_off
     assert all(row["peak_after_mb"] < row["peak_before_mb"] and row["saved_mb"] > 0 for row in rows.values())
     assert "forward" not in vars(model) and not any("forward" in vars(module) for module in model.modules())
     assert results["epoch_losses"][1] < results["epoch_losses"][0]
+    told = {one["name"]: one["applied"] for one in recorded().summary()["optimizations"]}
+    assert told == {"bfloat16 autocast": True, "checkpoint plan": True}, "of the training, which had them to its end"
 
 
 def test_what_is_slow_is_kept_only_where_memory_is_short(monkeypatch):
@@ -346,3 +364,48 @@ def test_ranks_train_together_as_one_process_would(tmp_path):
         optimizer.step()
     for name, tensor in model.state_dict().items():
         torch.testing.assert_close(weights[0][name], tensor, atol=1e-5, rtol=1e-4)
+
+
+def test_workers_pinned_memory_and_their_persistence_are_those_of_the_settings():
+    def loader(device, **settings):
+        made = make_loader(labelled(), TrainingMemoryConfig(**settings), torch.device(device), None)
+        return made.num_workers, made.pin_memory, made.persistent_workers
+
+    assert loader("cuda", num_workers=2) == (2, True, True)
+    assert loader("cuda", num_workers=2, pin_memory=False, persistent_workers=False) == (2, False, False)
+    assert loader("cpu", num_workers=0) == (0, False, False), "heeded where there is a GPU, and where there are workers"
+
+
+def test_gradients_are_clipped_to_the_norm_of_the_settings():
+    def moved(**settings):
+        model = blocks()
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        trained(model, labelled(32), TrainingMemoryConfig(**PLAIN, **settings), num_epochs=1, rate=1.0, kind=torch.optim.SGD)
+        return sum(float((parameter - old).square().sum()) for parameter, old in zip(model.parameters(), before)) ** 0.5
+
+    assert moved(max_grad_norm=1e-3) == pytest.approx(1e-3, rel=0.01) and moved() > 0.01
+
+
+def test_batches_grow_within_the_share_of_the_limit(monkeypatch):
+    budgets = []
+
+    def predicted(trial_of, budget):
+        budgets.append(budget)
+        return 32, 1.0
+
+    monkeypatch.setattr(training_optimizer, "predicted_batch", predicted)
+    monkeypatch.setattr(training_optimizer, "_native", types.SimpleNamespace(memory_limit=lambda: (1 << 40, "a limit")))
+    monkeypatch.setattr(training_optimizer.process_heap, "rss_bytes", lambda: 0)
+    for share in (0.5, 0.9):
+        trained(blocks(), labelled(), TrainingMemoryConfig(**PLAIN, memory_threshold=share, effective_batch_size=64), num_epochs=1)
+    assert budgets == [pytest.approx(MARGIN * share * (1 << 40)) for share in (0.5, 0.9)]
+
+
+@pytest.mark.parametrize("segments", [2, 3, 6])
+def test_there_are_as_many_segments_as_the_settings_say(segments):
+    layers = [nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Sigmoid()]
+    model = nn.Sequential(*layers)
+    take_off = checkpoint_step(segments).apply(Trial(model, torch.randn(4, 8)))
+    made = {id(vars(layer)["forward"].segment) for layer in layers if "forward" in vars(layer)}
+    take_off()
+    assert len(made) == segments - 1, "the last one keeps its activations"

@@ -27,6 +27,13 @@ atexit.register(shutil.rmtree, USER_FOLDER, ignore_errors=True)
 os.environ["XDG_CONFIG_HOME"] = str(USER_FOLDER / "config")
 os.environ["XDG_STATE_HOME"] = str(USER_FOLDER / "state")
 
+from package import end_programs  # noqa: E402  (keeps the environment as it is when it is imported)
+
+# Tests that run in the background (`make test &`, `nohup`) ignore Ctrl-C and the like, and so would all that they start.
+for ignored in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(ignored, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def unavailable(reason):
     """In CI a missing component is a failure; by hand it is a skip that says why."""
@@ -92,6 +99,12 @@ def a_program_of_its_own():
         open_runs._last_finished = None
 
 
+@pytest.fixture(autouse=True)
+def no_program_left():
+    yield
+    end_programs()
+
+
 @pytest.fixture
 def nilo(tmp_path):
     command = Nilo(tmp_path)
@@ -117,6 +130,11 @@ def folder(tmp_path, monkeypatch):
     """A folder of its own, which is the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+# A statement that waits for a signal with a handler in Python. Not one long sleep: a signal between Python's last look at it and the system call
+# that sleeps has its handler called only when the sleep ends, with nilo and without (1 of 300 times on a busy machine).
+WAIT_FOR_A_SIGNAL = "for _ in range(1200): time.sleep(0.05)"
 
 
 def python(code):

@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1] / "fake-nvml/fake_nvml.c"
+SCENARIOS = SOURCE.parent / "scenarios"
 GIB = 1 << 30
 
 # What a job begins with: it tells the driver what to say, and waits until the recorder has heard it.
@@ -42,12 +43,19 @@ def gpu_line(used, uuid="GPU-a", busy=50, total=16 * GIB):
 class FakeDriver:
     """A driver's library in a folder of its own, with its file of numbers."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, scenario=None):
+        """`scenario` is a file of tests/fake-nvml/scenarios."""
         self.library = folder / "libnvidia-ml.so.1"
         self.state = folder / "gpus.txt"
+        lines = [gpu_line(0)] if scenario is None else (SCENARIOS / scenario).read_text().splitlines()
         command = ["cc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", self.library, SOURCE, "-ldl"]
+        if missing := [line.removeprefix("missing ") for line in lines if line.startswith("missing ")]:
+            # Symbols that are hidden cannot be found, as if the driver were older.
+            symbols = folder / "symbols"
+            symbols.write_text(f"{{ global: *; local: {'; '.join(missing)}; }};")
+            command.append(f"-Wl,--version-script={symbols}")
         subprocess.run(command, check=True)
-        self.say(gpu_line(0))
+        self.say(*lines)
 
     @property
     def environment(self):

@@ -6,12 +6,13 @@ import sys
 import textwrap
 
 QUIET = {key: value for key, value in os.environ.items() if not key.startswith("NILO_")}
+STARTED = []
 
 
 def start_program(code, folder, *arguments, **environment):
     """A Python program with the installed package, in a folder of its own, strict unless told otherwise."""
     environment.setdefault("NILO_STRICT", "1")
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         cwd=folder,
         env=QUIET | environment,
@@ -20,6 +21,17 @@ def start_program(code, folder, *arguments, **environment):
         stderr=subprocess.PIPE,
         text=True,
     )
+    STARTED.append(process)
+    return process
+
+
+def end_programs():
+    """Ends what a test that failed has left."""
+    while STARTED:
+        process = STARTED.pop()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def run_program(code, folder, *arguments, expect=0, timeout=120, **environment):

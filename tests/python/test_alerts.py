@@ -375,9 +375,9 @@ while True:
     assert limited.kills == 1
     shown = nilo.show()
     assert shown["status"] == "oom-killed"
-    foretold = [alert for alert in shown["alerts"] if alert["kind"] == "oom-risk" and alert["resource"] == "job memory"]
-    assert foretold, shown["alerts"]
-    first = foretold[0]
+    predicted = [alert for alert in shown["alerts"] if alert["kind"] == "oom-risk" and alert["resource"] == "job memory"]
+    assert predicted, shown["alerts"]
+    first = predicted[0]
     assert first["time_nanos"] < shown["oom"]["time_nanos"]
     assert first["seconds_left"] > 0 and 0 < first["confidence"] <= 1
     assert first["used_percent"] < 100
@@ -408,5 +408,5 @@ def test_a_level_that_a_neighbour_has_its_part_in_is_told_of_their_cgroup(nilo, 
     ), result.stderr
     assert "job memory is at" not in result.stderr
     judged = nilo("oom", "--threshold", "75").stdout
-    assert re.search(r"Reason: .* is above the threshold of 75%.*; the job holds \d\d(\.\d)? MiB of what its cgroup does", judged), judged
-    assert re.search(r"^job memory: .*its cgroup at \d+\.\d% of 512 MiB, of which the job holds \d\d(\.\d)? MiB", nilo("oom", "--threshold", "99").stdout, re.M)
+    assert re.search(r"Reason: .* is above the threshold of 75%.*; its processes hold \d\d(\.\d)? MiB of what its cgroup does", judged), judged
+    assert re.search(r"^job memory: .*its cgroup at \d+\.\d% of 512 MiB, of which its processes hold \d\d(\.\d)? MiB", nilo("oom", "--threshold", "99").stdout, re.M)

@@ -140,7 +140,28 @@ def test_what_is_read_is_never_written_over(nilo, corpus):
     for verb in ["encode", "decode"]:
         result = nilo("bpe", verb, "-t", "out", corpus, "-o", corpus)
         assert result.returncode == 2 and "both the input and the output" in result.stderr
+        (nilo.folder / "same").unlink(missing_ok=True)
+        (nilo.folder / "same").hardlink_to(corpus)
+        assert nilo("bpe", verb, "-t", "out", corpus, "-o", "same").returncode == 2
+    assert nilo("bpe", "count", corpus, "-o", corpus).returncode == 2
+    log = nilo("bpe", "train", corpus, "--vocab-size", 300, "-o", "out", "--memory-log", corpus)
+    assert log.returncode == 2 and "name another file with --memory-log" in log.stderr
     assert corpus.read_bytes() == before
+    tokenizer = nilo.folder / "out" / "tokenizer.json"
+    before = tokenizer.read_bytes()
+    for arguments in (
+        ["encode", "-t", "out", corpus, "-o", tokenizer],
+        ["train", tokenizer, "--vocab-size", 300, "-o", "out"],
+    ):
+        result = nilo("bpe", *arguments)
+        assert result.returncode == 2 and "both the input and the output" in result.stderr
+    assert tokenizer.read_bytes() == before
+
+
+def test_a_full_device_is_named(nilo, corpus):
+    train(nilo, corpus, "-o", "out")
+    result = nilo("bpe", "encode", "-t", "out", corpus, "-o", "/dev/full")
+    assert result.returncode == 2 and "cannot write /dev/full: No space left" in result.stderr
 
 
 def test_misleading_input_is_refused(nilo, corpus):

@@ -10,7 +10,7 @@ import pytest
 import nilometer
 
 # Modules that need a framework are tested with the framework.
-ELSEWHERE = ("nilometer.integrations", "nilometer.optimize.", "nilometer.torch")
+ELSEWHERE = ("nilometer.fit.", "nilometer.integrations", "nilometer.optimize.", "nilometer.torch")
 
 
 def modules():

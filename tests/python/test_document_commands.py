@@ -48,8 +48,9 @@ def test_a_gpu_that_stands_still_is_judged(nilo, driver):
     assert (leak.returncode, out) == (0, "no leak found\n"), err
 
 
-LEAKS = "kept = []\nimport time\nwhile True: kept.append(bytearray(b'x') * (1 << 20)); time.sleep(0.1)\n"
-STANDS_STILL = "kept = bytearray(b'x') * (64 << 20)\nimport time\nwhile True: time.sleep(0.1)\n"
+RUNS = "import time\nopen('running', 'w').close()\n"
+LEAKS = RUNS + "kept = []\nwhile True: kept.append(bytearray(b'x') * (1 << 20)); time.sleep(0.1)\n"
+STANDS_STILL = RUNS + "kept = bytearray(b'x') * (64 << 20)\nwhile True: time.sleep(0.1)\n"
 
 
 def test_leak_check_without_a_run_looks_at_what_runs_now(tmp_path):
@@ -59,7 +60,8 @@ def test_leak_check_without_a_run_looks_at_what_runs_now(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         (folder / f"{name}.py").write_text(code)
-        script = '"$0" "$1" & "$2" leak --check --threshold 100; exit $?'
+        # What runs now is looked for once: on a busy machine the program may not have begun by then.
+        script = '"$0" "$1" & until [ -e running ]; do sleep 0.05; done; "$2" leak --check --threshold 100; exit $?'
         alone = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, sys.executable, f"{name}.py", NILO]
         environment = Nilo(folder).environment | {"NILO_NVML": ""}
         return subprocess.Popen(alone, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -14,9 +14,9 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 ELSEWHERE = {"dask_bpe.py", "memory_optimization.py"}
 
 
-def run_example(name, folder, **environment):
+def run_example(name, folder, *arguments, **environment):
     environment = QUIET | {"NILO_STRICT": "1", "NILO_NVML": ""} | environment
-    command = [sys.executable, str(EXAMPLES / name)]
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     return result
@@ -86,3 +86,13 @@ def test_rl_metrics(tmp_path):
     out = run_example("rl_metrics.py", tmp_path).stdout
     assert re.search(r"^mean reward: 0\.\d\d lately, KL 0\.038$", out, re.M)
     assert "over the last 20" in out and "verifier: " in out
+
+
+def test_run_memory_optimization(tmp_path):
+    out = run_example("run_memory_optimization.py", tmp_path, "--mode", "full", "--report", "report.md", "--", sys.executable, "-c", "print('trained')").stdout
+    assert out.startswith("trained\n")
+    assert (tmp_path / "report.md").read_text().startswith("# Memory optimization of ")
+    (tmp_path / "settings.json").write_text('{"max_memory_usage_gb": 0.001}')
+    for mode in ("training", "quick"):
+        out = run_example("run_memory_optimization.py", tmp_path, "--mode", mode, "--config", "settings.json").stdout
+        assert ("Use less memory, or allow the program more" in out) == (mode == "quick"), out

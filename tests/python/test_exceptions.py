@@ -45,7 +45,8 @@ def record(request, nilo):
 
 
 def test_the_exception_that_ended_a_training_is_shown(record, nilo):
-    shown = record("import nilometer\nnilometer.log({'loss': 1})\n" + CUDA_OOM + "\ndef main():\n    step()\nmain()\n")
+    code = "import nilometer\nnilometer.log({'loss': 1})\n" + CUDA_OOM + "\ndef main():\n    step()\nmain()\n"
+    shown = record(code, status="gpu-out-of-memory")
     found = shown["exception"]
     assert found["type_name"] == "torch.OutOfMemoryError"
     assert found["message"].startswith("CUDA out of memory. Tried to allocate 20.00 GiB")
@@ -54,12 +55,13 @@ def test_the_exception_that_ended_a_training_is_shown(record, nilo):
     assert "torch.OutOfMemoryError: CUDA out of memory" in shown["stderr"], "Python prints it as ever"
     text = nilo("show").stdout
     assert "torch.OutOfMemoryError: CUDA out of memory" in text and f"train.py:{place['line']}" in text
-    assert "exited 1 (out of memory)" in nilo("runs").stdout
+    assert "GPU out of memory after" in text and "tried to allocate 20.00 GiB on cuda:1, in train.py:" in text
+    assert "gpu-out-of-memory" in nilo("runs").stdout
     assert nilo.runs()[-1]["exception"]["type_name"] == "torch.OutOfMemoryError"
 
 
 def test_a_run_that_died_of_cuda_oom_ran_out(record, nilo):
-    record("import nilometer\nnilometer.log({'loss': 1})\n" + CUDA_OOM + "step()\n")
+    record("import nilometer\nnilometer.log({'loss': 1})\n" + CUDA_OOM + "step()\n", status="gpu-out-of-memory")
     result = nilo("oom")
     assert result.returncode == 1
     assert "[WARNING] OOM Warning: GPU 1\n   Risk Level: critical" in result.stdout
@@ -290,3 +292,21 @@ def test_nothing_is_recorded_where_recording_is_off(tmp_path):
     )
     assert result.returncode == 1 and result.stderr.count("ZeroDivisionError") == 1
     assert Nilo(tmp_path).runs() == []
+
+
+def test_further_exceptions_are_counted(nilo):
+    code = """
+        import threading
+        def fail():
+            raise ValueError("worker")
+        for _ in range(%d):
+            thread = threading.Thread(target=fail)
+            thread.start()
+            thread.join()
+    """
+    for count, said in [(5, "Other Exceptions:     4 more, see `nilo show --format json`"), (1, None)]:
+        (nilo.folder / "train.py").write_text(textwrap.dedent(code % count))
+        told = nilo("run", "--", sys.executable, "train.py").stderr
+        shown = nilo.show()["exceptions"]
+        assert len(shown) == count
+        assert (said in told) if said else ("Other Exceptions" not in told), told

@@ -59,7 +59,9 @@ def test_the_csv_of_a_run_is_judged_as_the_run_is(recorded):
     marked = [row for row in rows if row["ending"] == "1"]
     assert marked and marked == rows[-len(marked):], "the rows of the end are told apart"
     judged = float(rows[-len(marked) - 1]["memory_mb"])
-    assert judged > 2 * float(marked[-1]["memory_mb"])
+    # The very last sample may have found a process without memory.
+    last = [row["memory_mb"] for row in marked if row["memory_mb"]][-1]
+    assert judged > 2 * float(last)
 
     (status, run), *files = answers(recorded, "leak")
     assert (status, run["kind"]) == (1, "leak")

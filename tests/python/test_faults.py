@@ -78,12 +78,21 @@ def test_an_unwritable_memory_log_is_refused_before_the_command_runs(nilo):
     assert not (nilo.folder / "ran").exists()
 
 
-def test_an_unwritable_run_folder_does_not_stop_the_job(nilo):
+@pytest.fixture
+def own_fallback(nilo, tmp_path):
+    """Runs that cannot be where they were meant to be go into the test's folder, not into the user's."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    nilo.environment["TMPDIR"] = str(elsewhere)
+    return elsewhere
+
+
+def test_an_unwritable_run_folder_does_not_stop_the_job(nilo, own_fallback):
     (nilo.folder / ".nilo").write_text("not a folder")
     for place in ({}, {"NILO_DIR": "/dev/null"}):
         result = nilo("run", "--", "sh", "-c", "echo ran; exit 5", extra_env=place)
         assert (result.returncode, result.stdout) == (5, "ran\n")
-        assert "is not a folder; recording to" in result.stderr and "instead" in result.stderr
+        assert f"is not a folder; recording to {own_fallback}/nilo-" in result.stderr and "instead" in result.stderr
 
 
 IMPOSSIBLE_FOLDERS = {
@@ -122,7 +131,7 @@ def test_a_named_folder_that_can_never_be_one_is_refused_before_the_job_starts(n
     assert told.startswith("dir cannot hold runs: ") and why in told
 
 
-def test_a_named_folder_without_permission_is_refused_and_a_read_only_disk_is_not(nilo, tmp_path):
+def test_a_named_folder_without_permission_is_refused_and_a_read_only_disk_is_not(nilo, tmp_path, own_fallback):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o555)
     become_nobody = (lambda: (os.setgid(65534), os.setuid(65534))) if os.getuid() == 0 else None
@@ -141,7 +150,8 @@ def test_a_named_folder_without_permission_is_refused_and_a_read_only_disk_is_no
     try:
         for path in (disk, disk / "runs"):
             result = nilo("run", "--dir", path, *command)
-            assert (result.returncode, result.stdout) == (0, "ran\n") and "recording to" in result.stderr, result
+            assert (result.returncode, result.stdout) == (0, "ran\n"), result
+            assert f"recording to {own_fallback}/nilo-" in result.stderr
     finally:
         subprocess.run(["umount", disk], check=True)
 
@@ -257,11 +267,12 @@ def test_a_disk_that_fills_up_costs_samples_and_nothing_else(nilo, small_disk):
     assert min(times) < 1 and max(times) > 6
 
 
-def test_a_disk_that_is_full_from_the_start(nilo, small_disk):
+def test_a_disk_that_is_full_from_the_start(nilo, small_disk, own_fallback):
     fill(small_disk)
     result = nilo("run", "--dir", small_disk, "--", "sh", "-c", "echo ran; exit 4")
     assert (result.returncode, result.stdout) == (4, "ran\n")
     assert "warning:" in result.stderr and "panicked" not in result.stderr
+    assert list(own_fallback.glob("nilo-*/20*"))
 
 
 @pytest.fixture
@@ -288,7 +299,7 @@ def test_what_python_cannot_store_at_all_is_counted(full_disk, tmp_path):
             print(error)
     """
     told = run_program(program, tmp_path, full_disk / "runs", NILO_STRICT="")
-    assert told.stdout.splitlines() == ["5", "read_run: None is no run; the path of a run that stores nothing is None"]
+    assert told.stdout.splitlines() == ["5", "read_run: None is not a run; a run that stores nothing has no path"]
     disabled = "import nilometer; run = nilometer.init(); run.log({'a': 1.0}); print(run.dropped)"
     assert run_program(disabled, tmp_path, NILO_MODE="disabled").stdout == "0\n"
 
@@ -326,7 +337,7 @@ def test_an_end_that_could_not_be_stored_is_put_down_to_the_full_disk(nilo, tiny
     process.wait()
     os.kill(root, signal.SIGKILL)
     shown = nilo("show", "--dir", tiny_disk).stdout
-    assert "How It Ended:         its end was not recorded: samples could not be stored\n" in shown, shown
+    assert "How It Ended:         end not recorded: samples could not be stored\n" in shown, shown
 
 
 def test_the_status_is_known_when_run_json_could_not_be_written_again(nilo):
@@ -441,6 +452,21 @@ def test_prune_keeps_what_it_should(nilo):
     assert nilo("prune", "--keep", "2").returncode == 0
     assert [run["run"] for run in nilo.runs()] == newest
     assert "0 of 2" in nilo("prune", "--older-than", "1d").stdout
+
+
+def test_prune_leaves_what_is_not_a_run_of_ours_alone_and_tells_the_folder_of_a_copy(nilo):
+    nilo("run", "--quiet", "--", "true")
+    (run,) = (nilo.folder / ".nilo").glob("20*")
+    shutil.copytree(run, run.parent / "copy")
+    foreign = run.parent / "foreign"
+    shutil.copytree(run, foreign)
+    description = json.loads((foreign / "run.json").read_text())
+    (foreign / "run.json").write_text(json.dumps(description | {"schema": "others.run/1", "id": "foreign"}))
+    result = nilo("prune", "--keep", "0")
+    assert result.returncode == 0, result.stderr
+    deleted = sorted(line.split()[1] for line in result.stdout.splitlines()[:-1])
+    assert deleted == sorted([run.name, "copy"]) and "deleted 2 of 2 runs" in result.stdout
+    assert [path.name for path in run.parent.iterdir() if path.is_dir()] == ["foreign"]
 
 
 def test_prune_leaves_a_running_run_alone(nilo):
@@ -559,3 +585,21 @@ def test_the_leak_of_a_damaged_run_is_not_looked_for_elsewhere(nilo):
     asked, plain = nilo("leak", "last"), nilo("leak")
     assert (plain.returncode, plain.stderr) == (asked.returncode, asked.stderr)
     assert plain.returncode == 2 and "run.json" in plain.stderr, plain.stderr
+
+
+def test_files_that_cannot_be_written_or_approved_have_a_hint(nilo):
+    nilo("run", "--quiet", "--", "true")
+    refused(nilo("plot", "-o", "/nonexistent/x.svg"), "cannot write /nonexistent/x.svg", "hint: check that its folder exists")
+    refused(nilo("export", "-o", "/nonexistent/x.csv"), "cannot write /nonexistent/x.csv", "hint: check that its folder exists")
+    refused(nilo("trust", "/nonexistent"), "there is no such file", "hint: name a nilo.toml")
+
+
+@pytest.mark.parametrize("word", ["maybe", "2", "False "])
+def test_a_word_that_says_neither_yes_nor_no_is_refused(nilo, word):
+    environment = {"NILO_HOOKS": word}
+    refused(nilo("run", "--", "touch", "ran", extra_env=environment), f'NILO_HOOKS is "{word}"; it must be 1 or 0')
+    assert not (nilo.folder / "ran").exists()
+    # What the flag says needs no variable.
+    assert nilo("run", "--quiet", "--no-hooks", "--", "true", extra_env=environment).returncode == 0
+    for known in ("1", "on", "0", "off", ""):
+        assert nilo("run", "--quiet", "--", "true", extra_env={"NILO_HOOKS": known}).returncode == 0

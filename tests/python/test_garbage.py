@@ -10,13 +10,13 @@ import sys
 import threading
 
 import pytest
-from conftest import ROOT, unavailable, wait_until
+from collector_settings import settings_as_before  # noqa: F401
+from conftest import unavailable, wait_until
 
 import nilometer
-from nilometer import NilometerError, _native
+from nilometer import NilometerError
 from nilometer.optimize import GarbageCollector
 from nilometer.optimize.host import collector_pauses, garbage, memory_pressure, process_heap
-from nilometer.optimize.live_facts import recommendations
 
 MIB = 1 << 20
 
@@ -42,17 +42,8 @@ class Cycle:
 
 
 @pytest.fixture(autouse=True)
-def settings_as_before():
-    enabled, thresholds = gc.isenabled(), gc.get_threshold()
-    gc.collect()
+def nothing_alive(settings_as_before):  # noqa: F811
     Cycle.alive = 0
-    yield
-    active = garbage._active and garbage._active()
-    if active is not None:
-        active.stop()
-    (gc.enable if enabled else gc.disable)()
-    gc.set_threshold(*thresholds)
-    gc.unfreeze()
 
 
 def state():
@@ -92,6 +83,23 @@ def test_what_the_program_froze_stays_frozen_and_nothing_is_added():
     del later
 
 
+@pytest.mark.parametrize("when", [3, 15])
+def test_what_the_program_freezes_later_stays_frozen_too(when):
+    gc.unfreeze()
+    with GarbageCollector() as collector:
+        for step in range(20):
+            if step == when:
+                later = [[number] for number in range(5000)]
+                gc.freeze()
+            collector.step()
+        collector.boundary()
+        collector.emergency()
+        assert gc.get_freeze_count() >= 5000
+    assert gc.get_freeze_count() >= 5000
+    assert collector.stats()["frozen_objects"] == 0, "it counts its own"
+    del later
+
+
 def test_no_collection_falls_into_a_step():
     with GarbageCollector(every_steps=50) as collector:
         for _ in range(500):
@@ -123,7 +131,7 @@ def test_cycles_are_collected_every_so_many_steps():
 
 def test_where_nothing_is_left_behind_collections_become_rare():
     with GarbageCollector(every_steps=1, max_time_share=1.0) as collector:
-        collector._young_ration = AlwaysAllows()
+        collector._young_throttle = AlwaysAllows()
         for _ in range(10 + 64):
             collector.step()
         quiet = collector.stats()["own"]
@@ -199,7 +207,7 @@ def test_a_limit_that_is_near_brings_a_full_collection():
         wait_until(happened, "a full collection under pressure")
         full = collector.stats()["collections"][2]
         # It freed nothing: repeating it before memory grows would be worse than doing nothing.
-        collector._full_ration.reset()
+        collector._full_throttle.reset()
         for _ in range(3):
             collector._look_at_memory(1e9)
         assert collector.stats()["collections"][2] == full
@@ -290,32 +298,6 @@ def test_what_is_collected_to_begin_with_is_no_pause_of_the_loop():
     assert collector.stats()["own"] == 0
 
 
-def test_a_collector_that_was_in_use_is_not_recommended():
-    collector = GarbageCollector()
-    assert not collector.facts()["gc"]["managed"]
-    with collector:
-        collector._pauses.total_secs = collector._pauses.longest_automatic_secs = 1000.0
-        for _ in range(20):
-            collector.step()
-    facts = collector.facts()
-    assert facts["gc"]["managed"]
-    assert recommendations({"gc": facts["gc"]}) == []
-    named = recommendations({"gc": facts["gc"] | {"managed": False}})
-    assert {one["rule"] for one in named} == {"schedule-collections", "raise-collection-thresholds"}
-
-
-def test_one_that_leaves_collecting_to_python_is_told_to_take_over():
-    with GarbageCollector(thresholds=(700, 10, 10)) as collector:
-        collector._pauses.total_secs = collector._pauses.longest_automatic_secs = 1000.0
-        for _ in range(20):
-            collector.step()
-    facts = collector.facts()["gc"]
-    assert not facts["managed"] and facts["sets_thresholds"]
-    named = recommendations({"gc": facts})
-    assert {one["rule"] for one in named} == {"schedule-collections", "raise-collection-thresholds"}
-    assert all("without thresholds=" in one["change"] for one in named), named
-
-
 def test_the_time_of_collections_that_were_asked_for_is_known(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(collector_pauses, "perf_counter", lambda: clock[0])
@@ -337,32 +319,6 @@ def test_the_time_of_collections_that_were_asked_for_is_known(monkeypatch):
         assert stats["asked_seconds"] == stats["asked"] == 1
         assert stats["pause_total_seconds"] == stats["automatic"] + stats["own"] + stats["asked"]
         assert collector.facts()["gc"]["asked_seconds"] == 1
-
-
-def test_a_pause_that_the_program_asked_for_is_no_reason_for_a_schedule(run, monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(collector_pauses, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(garbage, "_TELL_SECS", 0.0)
-
-    def pass_time(phase, _):
-        clock[0] += 1000 * (phase == "start")
-
-    with GarbageCollector(thresholds=(1_000_000, 10, 10), freeze=False) as collector:
-        gc.callbacks.append(pass_time)
-        try:
-            gc.collect()
-        finally:
-            gc.callbacks.remove(pass_time)
-        for _ in range(20):
-            collector.step()
-        stats, facts = collector.stats(), collector.facts()["gc"]
-    assert (stats["asked"], stats["automatic"], stats["pause_max_seconds"]) == (1, 0, 1000.0)
-    assert facts["longest_pause_seconds"] == 0.0 < facts["step_seconds"]
-    assert "schedule-collections" not in {one["rule"] for one in recommendations({"gc": facts})}
-    path = run.path
-    run.finish(0)
-    told = nilometer.read_run(path).summary()
-    assert "schedule-collections" not in {one["rule"] for one in told.get("recommendations", [])}, "nor by the metric, which has every pause"
 
 
 def test_who_collects_is_in_the_run_before_the_end(run, monkeypatch):
@@ -541,23 +497,6 @@ def test_figures_are_in_the_run_and_do_not_move_its_steps(run, monkeypatch):
     assert read.series("gc/collections").value.tolist()[-1] == collector.stats()["pause_count"]
     assert max(read.series("gc/pause_max_ms").value.tolist()) == pytest.approx(1000 * collector.stats()["pause_max_seconds"])
     assert read.series("gc/trimmed_mb").value.tolist()[-1] == collector.stats()["trimmed_bytes"] / MIB
-
-
-def test_facts_are_those_that_the_rules_know():
-    known = {}
-    for subject, file in (("gc", "collector"), ("host", "host")):
-        source = (ROOT / f"crates/nilo-advice/src/facts/{file}.rs").read_text()
-        known[subject] = set(re.findall(r"pub (\w+): ", source))
-    with GarbageCollector() as collector:
-        for _ in range(20):
-            collector.step()
-        gc.collect()
-        facts = collector.facts()
-    assert {subject: set(values) - known[subject] for subject, values in facts.items()} == {"gc": set(), "host": set()}
-    assert facts["gc"]["managed"] and facts["gc"]["steps"] == 20 and facts["gc"]["full_collections_asked"] == 1
-    assert 0 < facts["gc"]["step_seconds"] and facts["gc"]["longest_pause_seconds"] <= facts["gc"]["total_seconds"]
-    assert collector.facts()["gc"]["managed"], "its figures are of the time in which it collected"
-    json.loads(_native.recommendations(json.dumps(facts)))
 
 
 @pytest.mark.parametrize(

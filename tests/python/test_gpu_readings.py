@@ -1,8 +1,12 @@
 """GPUs in the classes that watch memory from inside, without torch and with a stand-in for it; with a fake driver."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
+from conftest import unavailable
 from fake_nvml import GIB, FakeDriver, gpu_line
 from package import run_program
 
@@ -152,6 +156,43 @@ def test_a_forked_child_reads_with_a_reader_of_its_own(shared_gpus, tmp_path):
     print("[]")
 """
     told(shared_gpus, tmp_path, code)
+
+
+# As in a container, where the driver names nobody; the device files are made up.
+DEVICE_FILES = """
+    set -e
+    mkdir "$FOLDER/devices" && mount --bind /dev "$FOLDER/devices" && mount -t tmpfs none /dev
+    for name in null zero urandom; do touch /dev/$name && mount --bind "$FOLDER/devices/$name" /dev/$name; done
+    touch /dev/nvidia-uvm
+    exec "$@"
+"""
+
+
+@pytest.mark.parametrize("computes", [True, False])
+def test_a_gpu_whose_shares_the_driver_does_not_tell_is_seen_by_a_program_that_computes(driver, tmp_path, computes):
+    command = ["unshare", "--mount", "sh", "-c", DEVICE_FILES, "sh"]
+    if subprocess.run([*command[:2], "true"], capture_output=True).returncode:
+        unavailable("a mount namespace needs root")
+    code = """
+import json, os, pathlib, sys
+from nilometer.memory import MemoryProfiler
+held = open("/dev/nvidia-uvm") if sys.argv[1] == "True" else None
+state = pathlib.Path(os.environ["FAKE_NVML"])
+state.write_text(state.read_text() + f"\\nprocess GPU-a {os.getpid()} -1\\n")
+print(json.dumps(MemoryProfiler().get_status()["devices"]))
+"""
+    driver.say(gpu_line(9 * GIB))
+    environment = os.environ | driver.environment | {"FOLDER": str(tmp_path)}
+    program = [sys.executable, "-c", code, str(computes)]
+    result = subprocess.run([*command, *program], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    devices = json.loads(result.stdout)
+    if not computes:
+        assert list(devices) == ["host"]
+        return
+    usage = devices["0"]["current_usage"]
+    assert (usage["allocated"], usage["own_unknown"]) == (9 * GIB, "the driver does not report memory per process")
+    assert "own" not in usage
 
 
 # Torch's devices in the opposite order, as on a machine with GPUs of several kinds; a context on the first only.

@@ -118,7 +118,16 @@ def test_a_window_looks_at_the_last_groups():
         tracker.update_group_rewards([[step, step + 1.0]], step=step)
     assert tracker.get_reward_distribution(window=2)["reward_mean"] == 9.0
     assert tracker.get_reward_distribution()["groups"] == 10
-    with pytest.raises(ValueError, match="window"):
+
+
+def test_a_window_of_nothing_does_not_stop_the_loop(monkeypatch):
+    tracker = GRPOMetricsTracker()
+    tracker.update_group_rewards([[1.0, 2.0]], step=0)
+    with pytest.warns(nilometer.NilometerWarning, match="window must be positive, not -1"):
+        found = tracker.get_reward_distribution(window=-1)
+    assert found["groups"] == 0 and found["reward_mean"] is None
+    monkeypatch.setenv("NILO_STRICT", "1")
+    with pytest.raises(nilometer.NilometerError, match="window must be positive, not 0"):
         tracker.get_reward_distribution(window=0)
 
 

@@ -130,9 +130,13 @@ CHILDREN = """
             process.join()
         code = "import nilometer; nilometer.init(name='program').log({'loss': 2.0}, step=0)"
         subprocess.run([sys.executable, "-c", code], check=True)
-        # Without init() a child adds to the run of its parent.
-        code = "import nilometer; nilometer.log({'from_child': 3.0}, step=0)"
-        subprocess.run([sys.executable, "-c", code], check=True)
+        # Without init() a worker adds to the run of its parent; another program does not.
+        process = multiprocessing.get_context("spawn").Process(target=nilometer.log, args=({"from_worker": 3.0},), kwargs={"step": 0})
+        process.start()
+        process.join()
+        with open("evaluate.py", "w") as file:
+            file.write("import nilometer; nilometer.log({'loss': 3.0}, step=0)")
+        subprocess.run([sys.executable, "evaluate.py"], check=True)
         parent.log({"loss": 6.0}, step=1)
 """
 
@@ -142,12 +146,13 @@ def test_children_that_begin_a_run_have_their_own(nilo, folder):
     done = subprocess.run([sys.executable, "program.py"], env=QUIET | {"NILO_STRICT": "1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     parent = only_run(folder)
-    assert sorted(inside(nilo)) == ["fork", "program", "spawn"]
+    assert sorted(inside(nilo)) == ["evaluate", "fork", "program", "spawn"]
     recorded = nilometer.read_run(parent)
     assert recorded.series("loss").value.tolist() == [5.0, 6.0]
-    assert recorded.series("from_child").value.tolist() == [3.0]
+    assert recorded.series("from_worker").value.tolist() == [3.0]
+    assert nilometer.read_run("evaluate", dir=folder / ".nilo").series("loss").value.tolist() == [3.0]
     assert nilometer.read_run("spawn", dir=folder / ".nilo").series("loss").value.tolist() == [1.0]
-    assert [run.description["name"] for run in recorded.runs] == ["fork", "spawn", "program"]
+    assert [run.description["name"] for run in recorded.runs] == ["fork", "spawn", "program", "evaluate"]
 
 
 def test_steps_that_restart_each_epoch_keep_all_fifteen_points(folder, monkeypatch):
@@ -207,6 +212,19 @@ def test_a_logger_does_not_merge_with_an_earlier_program_of_its_name(nilo, folde
     told = nilo.show()
     assert told["name"] == "exp" and told["metrics"][0]["last"]["value"] == 2.0
     assert len(nilo.runs()) == 2
+
+
+def test_a_logger_goes_on_when_the_program_begins_a_run(folder):
+    logger = TrainingLogger("logs", "exp")
+    logger.log_step(0, {"loss": 1.0})
+    with nilometer.init(name="other", memory=False) as run:
+        logger.log_step(1, {"loss": 2.0})
+        run.log({"loss": 9.0}, step=0)
+        nilometer.log({"loss": 8.0}, step=1)
+    logger.log_step(2, {"loss": 3.0})
+    assert logger.export_all()["raw_metrics"]["loss"] == [1.0, 2.0, 3.0]
+    assert nilometer.read_run(run.path).series("loss").value.tolist() == [9.0, 8.0]
+    logger.run.finish(0)
 
 
 def test_two_trackers_with_the_same_names_stay_apart(folder):

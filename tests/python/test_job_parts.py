@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 
-from conftest import MIB, wait_until
+from conftest import GIB, MIB, wait_until
 
 
 def write(folder, name, text):
@@ -107,6 +107,35 @@ def test_pages_shared_with_the_launcher_count_for_the_run(nilo, folder):
     # The weights once, and what the training and its worker hold; both are interpreters of some 15 MiB.
     peak = nilo.show("train")["memory"]["peak_bytes"]
     assert 160 * MIB < peak < 205 * MIB, peak / MIB
+
+
+def test_a_run_is_not_charged_for_its_neighbours(nilo, folder, cgroup):
+    """In the job's own cgroup two trainings side by side, and one whose parent holds memory."""
+    for name, mib in (("large", 300), ("small", 20)):
+        write(folder, f"{name}.py", f"""
+        import time, nilometer
+        with nilometer.init(name={name!r}) as run:
+            held = bytearray(b"x") * ({mib} << 20)
+            for step in range(10):
+                run.log({{"loss": step}})
+                time.sleep(0.1)
+        """)
+    parent = write(folder, "parent.py", f"""
+        import subprocess, sys
+        held = bytearray(b"x") * (300 << 20)
+        subprocess.run([{sys.executable!r}, "small.py"], check=True)
+    """)
+    cgroup.limit(2 * GIB)
+    lines = [f"{sys.executable} large.py & {sys.executable} small.py; wait", parent]
+    for line in lines:
+        assert nilo("run", "--quiet", "--", "sh", "-c", f"{line}; true", preexec_fn=cgroup.enter).returncode == 0
+        memory = nilo.show("small")["memory"]
+        assert memory["limit_used_bytes"] == memory["peak_bytes"] < 100 * MIB, memory
+        assert memory["limit_bytes"] == 2 * GIB
+        # Of the whole job it is what its cgroup was charged.
+        assert 300 * MIB < nilo.show("last")["memory"]["limit_used_bytes"]
+        asked = json.loads(nilo("request", "small", "--format", "json").stdout)
+        assert asked["memory"]["bytes"] < 200 * MIB, asked
 
 
 def test_a_killed_run_ends_when_its_process_does(nilo, folder):

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from conftest import NILO, unavailable, wait_until
+from conftest import NILO, WAIT_FOR_A_SIGNAL, unavailable, wait_until
 from tmux import Tmux
 
 PRINTS = """
@@ -277,7 +277,7 @@ def test_ctrl_z_and_fg(tmux, tmp_path):
 
 
 def test_ctrl_c(tmux, tmp_path):
-    shells = Shells(tmux, [sys.executable, "-c", "import time\nprint('begins', flush=True)\ntime.sleep(600)"], tmp_path)
+    shells = Shells(tmux, [sys.executable, "-c", "import time\nprint('begins', flush=True)\n" + WAIT_FOR_A_SIGNAL], tmp_path)
     shells.keys("job", "Enter")
     shells.expect("begins")
     time.sleep(2.5)
@@ -311,7 +311,7 @@ def test_pipes_get_the_summary_alone(tmp_path):
 def test_ctrl_c_stops_a_loop_in_the_shell(tmux, tmp_path, quiet):
     """Python dies of SIGINT, and so do we: bash stops the loop."""
     program = tmp_path / "train.py"
-    program.write_text("import time\nprint('training', flush=True)\ntime.sleep(600)\n")
+    program.write_text("import time\nprint('training', flush=True)\n" + WAIT_FOR_A_SIGNAL)
     shell = tmux.run("shell", ["bash", "--norc", "--noprofile", "-i"])
     shell.expect("PROMPT>")
     shell.keys(f"for s in 1 2 3; do '{NILO}' run {quiet} -- '{sys.executable}' train.py; done", "Enter")
@@ -325,7 +325,7 @@ def test_ctrl_c_stops_a_loop_in_the_shell(tmux, tmp_path, quiet):
 
 def test_the_loop_goes_on_when_the_command_handles_ctrl_c(tmux, tmp_path):
     program = tmp_path / "train.py"
-    program.write_text("import time\ntry:\n  print('training', flush=True)\n  time.sleep(600)\nexcept KeyboardInterrupt:\n  print('saved', flush=True)\n")
+    program.write_text(f"import time\ntry:\n  print('training', flush=True)\n  {WAIT_FOR_A_SIGNAL}\nexcept KeyboardInterrupt:\n  print('saved', flush=True)\n")
     shell = tmux.run("shell", ["bash", "--norc", "--noprofile", "-i"])
     shell.expect("PROMPT>")
     shell.keys(f"for s in 1 2 3; do '{NILO}' run -q -- '{sys.executable}' train.py; done; echo status $?", "Enter")

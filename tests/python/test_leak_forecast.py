@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from conftest import MIB, python
 
 LIMIT_MIB = 400
@@ -20,9 +21,26 @@ while True:
 """
 
 
-def test_a_leak_is_foretold_by_half_of_the_time_that_is_left_to_it(nilo, cgroup):
+# The same in two forked workers together; the job ends with the first of them.
+LEAK_IN_WORKERS = f"""
+import os, signal
+workers = []
+for _ in range(2):
+    worker = os.fork()
+    if not worker:
+        exec({LEAK.replace("5.5", "2.75")!r})
+    workers.append(worker)
+killed, _ = os.wait()
+for worker in workers:
+    if worker != killed:
+        os.kill(worker, signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("program", [LEAK, LEAK_IN_WORKERS], ids=["main-process", "forked-workers"])
+def test_a_leak_is_foretold_by_half_of_the_time_that_is_left_to_it(nilo, cgroup, program):
     cgroup.limit(LIMIT_MIB * MIB)
-    nilo("run", "--quiet", "--", *python(LEAK), preexec_fn=cgroup.enter, timeout=300)
+    nilo("run", "--quiet", "--", *python(program), preexec_fn=cgroup.enter, timeout=300)
     assert cgroup.kills == 1
     shown = nilo.show()
     assert shown["oom"] is not None

@@ -238,11 +238,11 @@ def test_without_a_gpu_the_host_is_measured_and_that_is_said(nilo, tmp_path):
     result = nilo("profile", "--duration", "1", "--format", "json", extra_env=NO_GPU | {"TMPDIR": str(scrap)})
     report = json.loads(result.stdout)
     assert (result.returncode, report["devices"], report["summary"]["total_devices"]) == (0, {}, 0)
-    assert report["notes"] == ["no NVIDIA GPU found"]
+    assert report["notes"] == ["no NVIDIA or AMD GPU found"]
     assert 0 < report["host"]["current_usage"]["utilization_percent"] < 100
     assert list(scrap.iterdir()) == [], "what was recorded for the look is gone"
     text = nilo("profile", "--duration", "0.5", extra_env=NO_GPU)
-    assert "note: no NVIDIA GPU found" in text.stdout
+    assert "note: no NVIDIA or AMD GPU found" in text.stdout
 
 
 def interruptible():
@@ -338,7 +338,7 @@ def test_gpus_are_chosen_by_index_and_an_unknown_one_is_refused(nilo, driver):
     [
         (["profile", "--pid", "4000000"], "4000000"),
         (["oom", "--monitor", "--name", "no-such-program-anywhere"], 'no process matches "no-such-program-anywhere"'),
-        (["profile", "--devices", "0"], "no NVIDIA GPU found"),
+        (["profile", "--devices", "0"], "no NVIDIA or AMD GPU found"),
         (["profile", "--output", "no/such/folder/p.json"], "cannot write the report no/such/folder/p.json"),
         (["monitor", "--output", "."], "cannot write the report ."),
         (["oom", "--monitor", "--threshold", "0"], "a threshold of 0 percent is out of range"),

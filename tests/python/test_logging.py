@@ -275,10 +275,11 @@ def test_a_value_that_raises_does_not_stop_the_others(run, monkeypatch):
 
 def test_marks_settings_and_summary(run):
     run.mark("epoch 1")
+    run.mark(2)
     run.config({"lr": 0.1, "model": {"layers": 2}}, batch=8)
     run.log({"loss": 1.0}, step=0)
     recorded = read(run)
-    assert [text for _, text in recorded.marks] == ["epoch 1"]
+    assert [text for _, text in recorded.marks] == ["epoch 1", "2"]
     assert recorded.config == {"lr": 0.1, "model/layers": 2, "batch": 8}
     run.finish(0)
     assert recorded.description["ending"]["status"] == "exited"
@@ -383,7 +384,12 @@ def test_a_name_that_was_never_logged_is_said(run):
         read(run).phase("nosuch")
 
 
-def test_one_name_twice_in_a_call_is_one_value(run):
-    run.log({"a": {"b": 1.0}, "a/b": 2.0}, step=0)
-    assert read(run).series("a/b").value.tolist() == [2.0]
+@pytest.mark.parametrize("values, name", [({"a": {"b": 1.0}, "a/b": 2.0}, "a/b"), ({1: 1.0, "1": 2.0}, "1")])
+def test_one_name_twice_in_a_call_is_one_value_and_said(run, values, name):
+    with pytest.raises(NilometerError, match=f'"{name}" appears twice'):
+        run.log(values, step=0)
+    assert read(run).series(name).value.tolist() == [2.0]
     assert read(run).summary()["metrics"][0]["count"] == 1
+    tracker = nilometer.MetricTracker()
+    with pytest.raises(NilometerError, match=f'"{name}" appears twice'):
+        tracker.update_batch(values)

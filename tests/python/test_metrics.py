@@ -31,7 +31,7 @@ def test_statistics_are_numpys():
     for step, value in enumerate(values):
         tracker.update("x", value, step)
     for wrong in (0, -1):
-        with pytest.raises(ValueError, match="window"):
+        with pytest.raises(NilometerError, match="window"):
             tracker.get_mean("x", window=wrong)
     for window in (None, 1, 10, 5000):
         part = values if window is None else values[-window:]
@@ -144,6 +144,30 @@ def test_a_resumed_experiment_keeps_both_histories(folder):
     assert exported["score_distribution"]["score_counts"] == {"1.0": 80, "2.0": 40}
 
 
+def test_epochs_that_count_from_zero_overwrite_nothing_when_they_are_resumed(folder):
+    program = """
+        import json, sys
+        from nilometer.metrics import TrainingLogger
+        first, last = map(int, sys.argv[1:])
+        logger = TrainingLogger("logs", "exp", resume=True)
+        for epoch in range(first, last):
+            for step in range(5):
+                logger.log_step(step, {"loss": float(10 * epoch + step)}, scores=[float(epoch), None])
+        print(json.dumps(logger.export_all()))
+    """
+    # Steps that go back raise in strict mode.
+    run_program(program, folder, 0, 3, NILO_STRICT="")
+    resumed = run_program(program, folder, 3, 6, NILO_STRICT="")
+    exported = json.loads(resumed.stdout)
+    assert exported["raw_metrics"]["loss"] == [float(10 * epoch + step) for epoch in range(6) for step in range(5)]
+    assert exported["steps"]["loss"] == 6 * list(range(5))
+    assert [attempt["overwritten"] for attempt in exported["attempts"]] == [{}, {}]
+    scores = exported["score_distribution"]
+    assert (scores["updates"], scores["total"], scores["invalid_count"]) == (30, 60, 30)
+    assert scores["drift"]
+    assert resumed.stderr.count("every point of each attempt counts") == 1
+
+
 def test_a_third_attempt_sees_the_two_before(folder):
     for first, last in ((0, 10), (10, 20), (20, 30)):
         run_program(CRASHING, folder, first, last, 1.0, "live")
@@ -251,5 +275,76 @@ def test_a_name_that_is_not_there_yet_does_not_stop_the_loop(monkeypatch):
     assert tracker.get_last("eval/loss") is None
     assert tracker.get_values("eval/loss") == []
     assert tracker.get_summary("eval/loss")["count"] == 0
-    with pytest.raises(ValueError, match="window"):
+
+
+def test_a_window_of_nothing_does_not_stop_the_loop(monkeypatch):
+    tracker = MetricTracker()
+    tracker.update("loss", 1.0)
+    with pytest.raises(nilometer.NilometerError, match="window must be positive, not 0"):
         tracker.get_mean("loss", window=0)
+    monkeypatch.delenv("NILO_STRICT")
+    with pytest.warns(nilometer.NilometerWarning, match="window must be positive, not -1"):
+        assert tracker.get_values("loss", window=-1) == []
+    with pytest.warns(nilometer.NilometerWarning, match="window must be positive, not 0"):
+        assert math.isnan(tracker.get_mean("loss", window=0))
+    assert tracker.get_summary("loss", window=0)["count"] == 0
+    assert tracker.get_mean("loss", window=1) == 1.0
+
+
+def files_of(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_second_experiment_of_a_name_keeps_the_files_of_the_first(folder):
+    program = """
+        import sys, warnings
+        from nilometer.metrics import TrainingLogger
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            logger = TrainingLogger("logs", "exp")
+            for step in range(3):
+                logger.log_step(step, {"loss": float(sys.argv[1])})
+                # Its own files it replaces.
+                logger.export_all()
+                logger.save_checkpoint_metrics("best")
+        print(len(warned), *[warning.message for warning in warned])
+    """
+    said = [run_program(program, folder, number).stdout for number in (1, 2, 3)]
+    assert said[0].strip() == "0"
+    assert said[1].startswith("1 ") and "exp.attempts.1.json" in said[1] and "resume=True" in said[1]
+    assert said[2].startswith("1 ") and "exp.attempts.2.json" in said[2]
+    logs = folder / "logs"
+    stems = ("exp.attempts", "exp_best", "exp_metrics")
+    assert files_of(logs) == sorted(f"{stem}{number}.json" for stem in stems for number in ("", ".1", ".2"))
+    for name, number in (("exp_metrics.1", 1), ("exp_metrics.2", 2), ("exp_metrics", 3)):
+        assert json.loads((logs / f"{name}.json").read_text())["raw_metrics"] == {"loss": [float(number)] * 3}
+    for name, number in (("exp_best.1", 1), ("exp_best.2", 2), ("exp_best", 3)):
+        assert json.loads((logs / f"{name}.json").read_text())["metric_summaries"]["loss"]["mean"] == number
+    runs = [json.loads((logs / f"exp.attempts{number}.json").read_text())["attempts"] for number in (".1", ".2", "")]
+    assert [len(attempts) for attempts in runs] == [1, 1, 1] and len({attempts[0]["run"] for attempts in runs}) == 3
+
+
+def test_two_open_loggers_of_a_name_do_not_replace_each_others_files(folder, monkeypatch):
+    monkeypatch.setattr(nilometer._trouble, "_said", set())
+    with pytest.warns(NilometerWarning, match="of an earlier experiment"):
+        one, two = TrainingLogger("logs", "exp"), TrainingLogger("logs", "exp")
+        for step in range(3):
+            one.log_step(step, {"loss": 1.0})
+            one.export_all()
+            two.log_step(step, {"loss": 2.0})
+            two.export_all()
+    kept = {name: json.loads((folder / "logs" / f"{name}.json").read_text())["raw_metrics"]["loss"] for name in ("exp_metrics", "exp_metrics.1")}
+    assert kept == {"exp_metrics": [2.0] * 3, "exp_metrics.1": [1.0] * 3}
+    assert files_of(folder / "logs") == ["exp.attempts.1.json", "exp.attempts.json", "exp_metrics.1.json", "exp_metrics.json"]
+    one.run.finish(0)
+    two.run.finish(0)
+
+
+def test_a_resumed_experiment_replaces_its_own_export(folder):
+    for number in range(2):
+        logger = TrainingLogger("logs", "exp", resume=True)
+        logger.log_step(number, {"loss": float(number)})
+        exported = logger.export_all()
+        logger.run.finish(0)
+    assert exported["raw_metrics"]["loss"] == [0.0, 1.0]
+    assert files_of(folder / "logs") == ["exp.attempts.json", "exp_metrics.json"]

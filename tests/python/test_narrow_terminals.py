@@ -59,6 +59,14 @@ def test_tables_fit_and_their_numbers_are_whole(recorded, verb, columns):
         assert re.search(SIZE, text), text
 
 
+def test_the_curve_of_memory_fits(nilo):
+    assert nilo("run", "--quiet", "--interval", "0.01", "--", "sleep", "1").returncode == 0
+    for columns, width in [(40, 40), (200, 52)]:
+        _, text = on_terminal(nilo, columns, "show", variables=["NO_COLOR=1"])
+        curve = text.split("Memory over time")[1].splitlines()[1]
+        assert len(curve) == width and set(curve.strip()) <= set(" ▁▂▃▄▅▆▇█"), text
+
+
 def test_a_wide_terminal_has_what_a_narrow_one_leaves_out(recorded):
     _, narrow = on_terminal(recorded, 40, "runs")
     _, wide = on_terminal(recorded, 300, "runs")

@@ -114,7 +114,7 @@ def test_what_we_keep_of_many_long_lists_is_not_growth(leaks):
 def test_a_few_samples_establish_nothing(leaks):
     report = train(leaks, lambda step: KEPT_BY_MODULE.append(Record()), steps=40)
     assert not report.is_established and report.growing == []
-    assert str(report) == "4 samples in 40 steps are too few to tell growth"
+    assert str(report) == "4 samples in 40 steps: too few to tell growth"
 
 
 def test_growth_is_found_beside_a_collector_that_freezes(leaks):
@@ -124,7 +124,7 @@ def test_growth_is_found_beside_a_collector_that_freezes(leaks):
             KEPT_BY_MODULE.append(Record())
             collector.step()
             if step % 100 == 99:
-                collector._full_ration.reset()
+                collector._full_throttle.reset()
                 collector.boundary()
 
         report = train(leaks, work, steps=350)
@@ -318,7 +318,7 @@ def test_too_few_samples_are_never_called_nothing(clock):
             said.add(re.sub(r"\d+", "N", str(report)))
             assert ("nothing accumulates" in str(report)) == (report.samples > 4 and report.counts > 4)
     assert said == {
-        "N samples in N steps are too few to tell growth",
+        "N samples in N steps: too few to tell growth",
         "no container of the program grows in N steps; N counts of all objects are too few to tell more",
     }
 

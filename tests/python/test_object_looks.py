@@ -201,3 +201,34 @@ def test_a_module_that_a_library_made_is_not_the_programs(monkeypatch):
     own.__file__ = "made.py"
     monkeypatch.setitem(sys.modules, own.__name__, own)
     assert not is_of_program(made.__name__) and is_of_program(own.__name__)
+
+
+@pytest.mark.parametrize("folder", ["/opt/python/lib/python3.11/site-packages", "/usr/lib/python3/dist-packages"])
+def test_a_package_of_another_environment_is_a_library(monkeypatch, folder):
+    made = types.ModuleType("made_for_a_test_elsewhere")
+    made.__file__ = f"{folder}/made_for_a_test_elsewhere/__init__.py"
+    monkeypatch.setitem(sys.modules, made.__name__, made)
+    assert not is_of_program(made.__name__)
+
+
+class Trainer:
+    def __init__(self):
+        self.outputs = []
+
+
+def test_growth_beyond_what_looks_meet_is_not_denied(monkeypatch):
+    crowd = types.ModuleType("made_for_a_test_with_many_objects")
+    crowd.__file__ = "crowd.py"
+    vars(crowd).update({f"one{number}": [number] for number in range(11_000)})
+    monkeypatch.setitem(sys.modules, crowd.__name__, crowd)
+    trainer, leaks = Trainer(), ObjectLeaks(every_steps=10)
+    leaks.time_share = float("inf")
+    monkeypatch.setattr(object_leaks, "take_sample", lambda step, goes_on: None)
+    for _ in range(100):
+        trainer.outputs.append(bytes(10))
+        leaks.step()
+    report = leaks.report()
+    assert report.is_established and not report.is_whole
+    assert str(report) == (
+        "no container of the program among the 10,000 objects nearest to its variables grows in 100 steps; 0 counts of all objects are too few to tell more"
+    )

@@ -31,6 +31,29 @@ def test_the_command_takes_such_arguments_too(nilo):
     assert nilo.show()["command"] == ["echo", r"\udcff"]
 
 
+def test_the_command_takes_such_names_tags_and_marks_too(nilo):
+    def call(*arguments):
+        return subprocess.run([NILO, *arguments], cwd=nilo.folder, env=nilo.environment, capture_output=True)
+
+    result = call("run", "--quiet", "--name", b"n\xff", "--tag", b"k=\xfe", "--", NILO, "mark", b"epoch \xff")
+    assert result.returncode == 0, result.stderr
+    shown = nilo.show()
+    assert (shown["name"], shown["tags"]) == (r"n\udcff", {"k": r"\udcfe"})
+    assert [mark["text"] for mark in shown["marks"]] == [r"epoch \udcff"]
+    assert b"udcff" in call("runs", "--tag", b"k=\xfe").stdout
+    assert call("request", "--name", b"n\xff").returncode == 0
+    assert call("plot", b"n\xff", "--title", b"\xff", "-o", "plot.svg").returncode == 0
+    unknown = call("plot", b"n\xff", "--metric", b"\xff", "-o", "plot.svg")
+    assert unknown.returncode == 2 and b"no metric is called" in unknown.stderr
+    process = subprocess.Popen(["sleep", "30"])
+    try:
+        watched = call("watch", "--quiet", "--pid", str(process.pid), "--run-name", b"w\xff", "--duration", "0.2")
+    finally:
+        process.kill()
+        process.wait()
+    assert watched.returncode == 0 and nilo.show()["name"] == r"w\udcff", watched.stderr
+
+
 def test_surrogates_are_escaped_wherever_text_is_taken(tmp_path):
     code = f"""
         import json, nilometer

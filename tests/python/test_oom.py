@@ -52,6 +52,27 @@ def test_a_killed_child_under_a_parent_that_exits_zero(nilo, cgroup):
     assert shown["oom"]["victim_pid"] in pids and shown["oom"]["victim_pid"] != shown["processes"][-1]["parent"]
 
 
+def test_a_killed_child_of_a_parent_that_waits_for_ever_has_run_out_in_every_command(nilo, cgroup):
+    cgroup.limit(128 * MIB)
+    code = f"import os,time\nif os.fork()==0:\n  exec({HOG!r})\nos.wait()\ntime.sleep(600)"
+    process = nilo.start("run", "-q", "--interval", "0.05", "--", *python(code), preexec_fn=cgroup.enter)
+    try:
+        wait_until(lambda: "it ran out of memory after" in nilo("oom").stdout, "the kill to be told")
+        told = nilo("oom")
+        assert told.returncode == 1 and "running for" in told.stdout
+        answer = json.loads(nilo("oom", "--format", "json").stdout)
+        assert answer["resources"][0]["ran_out"]["kind"] == "oom-kill"
+        shown = nilo.show()
+        assert shown["status"] == "running"
+        first = shown["findings"][0]
+        assert (first["kind"], first["severity"]) == ("oom-kill", "critical")
+        assert "was killed by the kernel" in first["text"]
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert nilo("oom").returncode == 1
+
+
 def test_the_time_of_a_kill_is_not_that_of_the_end(nilo, cgroup):
     cgroup.limit(128 * MIB)
     code = f"import os,time\nif os.fork()==0:\n  exec({HOG!r})\nos.wait()\ntime.sleep(3)\nraise SystemExit(5)"
@@ -211,16 +232,19 @@ def test_a_limit_that_changes_is_noticed(nilo, cgroup):
 
 
 def test_allocation_failure_is_not_an_oom_kill(nilo):
-    result = nilo("run", "--interval", "0.02", "--", "sh", "-c", f"ulimit -v 300000; exec {python('')[0]} -c 'import time; time.sleep(.5); x=bytearray(1<<30)'")
-    assert result.returncode == 1
+    command = ["--", "sh", "-c", f"ulimit -v 300000; exec {python('')[0]} -c 'import time; time.sleep(.5); x=bytearray(1<<30)'"]
+    assert nilo("run", "--interval", "0.02", "--no-hooks", *command).returncode == 1
     shown = nilo.show()
     assert (shown["status"], shown["oom"]) == ("exited", None)
+    assert nilo("run", "--interval", "0.02", *command).returncode == 1
+    shown = nilo.show()
+    assert (shown["status"], shown["oom"]["kind"], shown["oom"]["certainty"]) == ("exited", "host-allocation", "certain"), "the exception says so"
 
 
 def test_a_program_that_fails_at_its_own_limit_ran_out(nilo):
-    """Nobody kills it and no package tells of its exception: the level before its end does."""
+    """Nobody kills it and nobody tells of its exception: the level before its end does."""
     code = "import time\nx = []\nwhile True:\n    x.append(bytearray(b'x') * (5 << 20)); time.sleep(.02)"
-    result = nilo("run", "--quiet", "--interval", "0.02", "--", "sh", "-c", f"ulimit -v 400000; exec {python('')[0]} -c \"{code}\"")
+    result = nilo("run", "--quiet", "--no-hooks", "--interval", "0.02", "--", "sh", "-c", f"ulimit -v 400000; exec {python('')[0]} -c \"{code}\"")
     assert result.returncode == 1 and "MemoryError" in result.stderr
     shown = nilo.show()
     assert (shown["status"], shown["oom"]["kind"], shown["oom"]["certainty"]) == ("exited", "host-allocation", "likely")
@@ -235,6 +259,20 @@ def test_a_program_that_fails_at_its_own_limit_ran_out(nilo):
     assert "nilo request" not in advice, "no request for memory raises that limit"
 
 
+def test_a_program_that_limits_itself_ran_out_of_that_limit(nilo):
+    code = (
+        "import resource, time\nresource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))\n"
+        "x = []\nwhile True:\n    x.append(bytearray(b'x') * (9 << 20)); time.sleep(.03)"
+    )
+    assert nilo("run", "--quiet", "--", *python(code)).returncode == 1
+    memory = nilo.show()["memory"]
+    assert (memory["limit_source"], memory["limit_bytes"]) == ("RLIMIT_AS", 400 << 20)
+    assert 0.9 < memory["limit_used_bytes"] / memory["limit_bytes"] <= 1, memory
+    told = nilo("oom")
+    assert told.returncode == 1 and told.stdout.count("OOM Warning") == 1, told.stdout
+    assert "OOM Warning: address space" in told.stdout and "it has run out" in told.stdout, told.stdout
+
+
 def test_what_is_mapped_and_never_touched_counts_against_a_limit_of_addresses(nilo):
     code = "import mmap, time\nx = []\nwhile True:\n    x.append(mmap.mmap(-1, 20 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)); time.sleep(.01)"
     result = nilo("run", "--quiet", "--interval", "0.02", "--", "sh", "-c", f"ulimit -v 2000000; exec {python('')[0]} -c \"{code}\"")
@@ -247,7 +285,7 @@ def test_what_is_mapped_and_never_touched_counts_against_a_limit_of_addresses(ni
     assert shown["oom"]["kind"] == "host-allocation"
     told = nilo("oom").stdout
     assert "OOM Warning: address space" in told and "no limit of its own" in told, told
-    assert "At present it has" not in nilo("request").stdout
+    assert "Current limit" not in nilo("request").stdout
 
 
 def test_a_limit_of_data_has_a_forecast_of_its_own(nilo):

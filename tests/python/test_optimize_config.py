@@ -78,7 +78,8 @@ def test_troubleshooting_settings_of_the_document_are_taken():
         ),
         (MemoryOptimizationConfig, {"max_memory_usage_gb": 1, "buffer_size_limit_mb": 2000}, ValueError, "set it to 512 or less"),
         # Written down, the number that is the default counts too.
-        (MemoryOptimizationConfig, {"max_memory_usage_gb": 1, "buffer_size_limit_mb": 1024}, ValueError, r"buffer_size_limit_mb \(1024\) is not at most half of"),
+        (MemoryOptimizationConfig, {"max_memory_usage_gb": 1, "buffer_size_limit_mb": 1024}, ValueError, r"buffer_size_limit_mb \(1024 MB\) is more than half of max_memory_usage_gb \(1 GB\)"),
+        (MemoryOptimizationConfig, {"buffer_size_limit_mb": 1e9}, ValueError, r"buffer_size_limit_mb \(1000000000 MB\) is more than half of"),
         (MemoryOptimizationConfig, {"buffer_size_limit_mb": 4096.5}, ValueError, "set it to 4096 or less"),
         (MemoryOptimizationConfig, {"auto_gc_interval": 0}, ValueError, "auto_gc_interval must be more than 0, not 0"),
         (MemoryOptimizationConfig, {"monitoring_interval": 7200}, ValueError, "at most 3600 seconds"),
@@ -234,6 +235,10 @@ def test_presets_fit_the_machine_and_heed_what_is_given():
     assert create_memory_efficient_config(effective_batch_size=4).initial_batch_size == 4
     with pytest.raises(TypeError, match="max_memory_usage_gb must be a number, not '8'"):
         create_memory_optimized_config(max_memory_usage_gb="8")
+    assert create_memory_efficient_config(min_batch_size=32).initial_batch_size == 32
+    larger = create_memory_efficient_config(min_batch_size=1000)
+    assert (larger.initial_batch_size, larger.max_batch_size) == (1000, 1000)
+    assert create_memory_efficient_config(initial_batch_size=600).max_batch_size == 600
     training = create_memory_efficient_config(max_batch_size=8)
     assert (training.initial_batch_size, training.max_batch_size, training.min_batch_size) == (8, 8, 1)
     assert training.pin_memory == training.enable_mixed_precision == bool(nilometer._native.gpu_readings())

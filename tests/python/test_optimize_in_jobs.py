@@ -4,6 +4,7 @@ import json
 import sys
 import textwrap
 
+import pytest
 from package import run_program
 
 import nilometer
@@ -35,6 +36,25 @@ def test_a_recorded_program_tells_its_job_without_init(nilo):
     told = json.loads(nilo("optimize", "job", "--format", "json").stdout)
     [missing] = [one["missing_facts"] for one in told["not_looked_at"] if one["subject"] == "garbage collection"]
     assert missing == ["host.leak_bytes_per_second"], "what the collector measured was told"
+
+
+def test_steps_that_the_system_is_told_of_are_steps_of_the_job(nilo):
+    code = """
+    import time
+    from nilometer.optimize import MemoryOptimizationConfig, MemoryOptimizationSystem
+    config = MemoryOptimizationConfig(enable_memory_profiling=False, enable_object_counting=False)
+    with MemoryOptimizationSystem(config) as optimizer:
+        began = time.monotonic()
+        while optimizer.steps < 200 or time.monotonic() < began + 2.5:
+            time.sleep(0.005)
+            optimizer.step(samples=4)
+    """
+    done = nilo("run", "--name", "job", "--", sys.executable, "-c", textwrap.dedent(code))
+    assert done.returncode == 0, done.stderr
+    read = nilometer.read_run(nilo.run_folder())
+    rates = read.series("training/steps_per_second")
+    assert rates.step[-1] > rates.step[0] and len(rates.value) >= 2
+    assert read.series("training/samples_per_second").value[-1] == pytest.approx(4 * rates.value[-1])
 
 
 def test_what_comes_before_init_goes_to_the_job_and_what_comes_after_to_the_run(nilo):

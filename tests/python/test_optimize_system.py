@@ -241,7 +241,7 @@ def test_reports_are_files_by_their_name(tmp_path, monkeypatch):
     expected = {"current_memory_usage", "memory_trend", "alerts", "buffers", "gc", "model", "recommendations", "optimizations", "config"}
     assert expected <= set(report)
     text = (tmp_path / "report.md").read_text()
-    assert text.startswith("# Memory optimization report") and "| cleanup | yes |" in text and "Nothing to recommend" in text
+    assert text.startswith("# Memory optimization report") and "| cleanup | yes |" in text and "No recommendations" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "report.md"]
 
 
@@ -273,3 +273,8 @@ def test_nothing_of_it_imports_torch(tmp_path):
         assert "torch" not in sys.modules
     """
     run_program(code, tmp_path)
+
+
+def test_all_names_can_be_imported_at_once_where_torch_is_not_installed(tmp_path):
+    program = "import sys; sys.modules['torch'] = None\nfrom nilometer.optimize import *\nprint(SharedList.__name__, 'checkpoint_model' in globals())"
+    assert run_program(program, tmp_path).stdout.split() == ["SharedList", "False"]

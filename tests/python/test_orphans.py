@@ -95,15 +95,19 @@ def test_what_only_logs_after_the_end_of_its_job_has_a_run_of_its_own(nilo, fold
 
 
 WORKER = """
-    import pathlib, signal, subprocess, sys, time, nilometer
-    signal.alarm(120)
-    # A training whose job has ended still has its workers.
-    run = nilometer.init(name="training")
-    pathlib.Path("begun").write_text("")
-    while not pathlib.Path("over").exists():
-        time.sleep(0.01)
-    subprocess.run([sys.executable, "-c", "import nilometer; nilometer.log({'worker': 1.0}, step=0)"], check=True)
-    pathlib.Path("done").write_text("")
+    import multiprocessing, pathlib, signal, time, nilometer
+
+    if __name__ == "__main__":
+        signal.alarm(120)
+        # A training whose job has ended still has its workers.
+        run = nilometer.init(name="training")
+        pathlib.Path("begun").write_text("")
+        while not pathlib.Path("over").exists():
+            time.sleep(0.01)
+        worker = multiprocessing.get_context("spawn").Process(target=nilometer.log, args=({"worker": 1.0}, 0))
+        worker.start()
+        worker.join()
+        pathlib.Path("done").write_text("")
 """
 
 

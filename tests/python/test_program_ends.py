@@ -173,7 +173,8 @@ def child(handles, ready):
     nilometer.init(memory=False)
     assert (signal.getsignal(signal.SIGTERM) is signal.SIG_DFL) is not handles
     ready.set()
-    multiprocessing.Event().wait()
+    while True:  # in short waits, as in `WAIT_FOR_A_SIGNAL`
+        multiprocessing.Event().wait(0.05)
 
 for handles in (False, True):
     context = multiprocessing.get_context("fork")

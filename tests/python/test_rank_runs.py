@@ -105,9 +105,10 @@ LAUNCHER = """
     def start(rank):
         return subprocess.Popen([sys.executable, "rank.py", sys.argv[1]], env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "2"})
     ranks = [start(0), start(1)]
-    ranks[1].wait()
+    codes = [ranks[1].wait()]
     ranks[0].terminate()
-    ranks[0].wait()
+    codes.insert(0, ranks[0].wait())
+    print(*codes)
     sys.exit(1)
 """
 
@@ -118,8 +119,8 @@ def test_the_rank_that_fails_first_is_how_the_run_ended(nilo, folder, first, bel
     (folder / "rank.py").write_text(textwrap.dedent(FAILING_RANK))
     (folder / "launch.py").write_text(textwrap.dedent(LAUNCHER))
     command = [sys.executable, "launch.py", first]
-    done = subprocess.run([NILO, "run", "-q", "--", *command] if below else command, env=QUIET | {"NILO_STRICT": "1"})
-    assert done.returncode == 1
+    done = subprocess.run([NILO, "run", "-q", "--", *command] if below else command, env=QUIET | {"NILO_STRICT": "1"}, stdout=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stdout) == (1, "-15 9\n")
     run = nilometer.read_run("ranks", dir=folder / ".nilo")
     told = run.summary()
     assert (told["status"], told["exit_code"], told["signal"]) == ("exited", 9, None)
@@ -131,6 +132,46 @@ def test_the_rank_that_fails_first_is_how_the_run_ended(nilo, folder, first, bel
         assert (job["exit_code"], job["failed_rank"]["rank"]) == (1, 1)
     assert re.search(r"First Failure: +rank 1 exited with 9 after", nilo("show", "ranks").stdout)
     assert {listed["name"]: listed["exit_code"] for listed in nilo.runs() if listed["name"] == "ranks"} == {"ranks": 9}
+
+
+# The rank that began the run loses its connection to the one that failed.
+RAISING_RANK = """
+    import os, pathlib, sys, time, nilometer
+    rank = os.environ["RANK"]
+    def wait_for(path):
+        while not pathlib.Path(path).exists():
+            time.sleep(0.02)
+    if rank == "1":
+        wait_for("begun-0")
+    run = nilometer.init(name="ranks")
+    pathlib.Path(f"begun-{rank}").touch()
+    wait_for("begun-1")
+    if rank == "1":
+        raise RuntimeError("the reason")
+    wait_for("gone-1")
+    raise ConnectionError("closed by peer")
+"""
+LAUNCHER_OF_RAISING = """
+    import os, pathlib, subprocess, sys
+    ranks = [subprocess.Popen([sys.executable, "rank.py"], env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "2"}) for rank in range(2)]
+    ranks[1].wait()
+    pathlib.Path("gone-1").touch()
+    ranks[0].wait()
+    sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_the_exception_of_the_rank_that_fails_first_is_the_reason(nilo, folder, below):
+    (folder / "rank.py").write_text(textwrap.dedent(RAISING_RANK))
+    (folder / "launch.py").write_text(textwrap.dedent(LAUNCHER_OF_RAISING))
+    command = [sys.executable, "launch.py"]
+    done = subprocess.run([NILO, "run", "-q", "--", *command] if below else command, env=QUIET, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    told = nilo.show("ranks")
+    assert told["failed_rank"]["rank"] == 1
+    assert (told["exception"]["type_name"], told["exception"]["message"]) == ("RuntimeError", "the reason")
+    assert re.search(r"Exception: +RuntimeError: the reason", nilo("show", "ranks").stdout)
 
 
 SILENT_RANK = """
@@ -183,8 +224,8 @@ def test_a_rank_that_ends_without_a_word_is_named_and_no_signal_invented(nilo, f
     assert told["lost_rank"]["rank"] == int(silent) and "failed_rank" not in told
     assert 0 < told["lost_rank"]["time_nanos"] / 1e9 <= told["duration_secs"]
     shown = nilo("show", "ranks").stdout
-    assert re.search(rf"First Failure: +rank {silent} ended without a word after .*; the others were then stopped by SIGTERM", shown), shown
-    assert re.search("How It Ended: +unknown: a rank ended without a word, as when it is killed", shown), shown
+    assert re.search(rf"First Failure: +rank {silent} exited without reporting a status after .*; the others were then stopped by SIGTERM", shown), shown
+    assert re.search("How It Ended: +unknown: a rank exited without reporting a status \\(probably killed\\)", shown), shown
     assert "SIGKILL" not in shown
     if below:
         job = nilo.show()

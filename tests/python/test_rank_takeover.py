@@ -131,7 +131,7 @@ def test_memory_is_recorded_until_the_last_rank_ends(nilo, folder, world, how):
     assert (told["status"], told["exit_code"], told["signal"]) == ending
     assert run.description["recorder_pid"] == ranks[-1].pid
     if how == "killed":
-        assert "ended without a word" in nilo("show", run.path).stdout
+        assert "exited without reporting a status" in nilo("show", run.path).stdout
     listed = nilo.runs()[0]
     assert listed["peak_bytes"] == told["memory"]["peak_bytes"] and listed["duration_secs"] == told["duration_secs"]
     exported = json.loads(nilo("export", run.path, "--format", "json").stdout)

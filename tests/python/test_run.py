@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from conftest import GIB, MIB, NILO, python, wait_until
+from conftest import GIB, MIB, NILO, WAIT_FOR_A_SIGNAL, python, wait_until
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 77, 255])
@@ -156,7 +156,7 @@ def test_a_daemon_is_left_alone_and_named(nilo):
 
 
 def test_sigterm_reaches_the_command(nilo):
-    code = "import signal,sys,time\nsignal.signal(signal.SIGTERM,lambda *a:sys.exit(42))\nprint('ready',flush=True)\ntime.sleep(30)"
+    code = "import signal,sys,time\nsignal.signal(signal.SIGTERM,lambda *a:sys.exit(42))\nprint('ready',flush=True)\n" + WAIT_FOR_A_SIGNAL
     process = nilo.start("run", "--quiet", "--", *python(code))
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
@@ -376,3 +376,43 @@ def test_the_hint_fits_why_a_command_does_not_start(nilo):
         assert result.returncode in (126, 127) and hint in result.stderr, result.stderr
     result = nilo("run", "--on-alert", "", "--", "true")
     assert result.returncode == 2 and "--on-alert" in result.stderr
+
+
+def recorded_secs(nilo):
+    """How long the newest run has gone on; nothing before it has begun."""
+    shown = nilo("show", "--format", "json")
+    return json.loads(shown.stdout)["duration_secs"] if shown.returncode == 0 else 0
+
+
+@pytest.mark.parametrize("verb", ["run", "watch"])
+def test_what_a_killed_recorder_cost_is_a_share_of_the_time_it_was_measured_over(nilo, verb):
+    """No last row is written; the first one has only what it took to start."""
+    job = subprocess.Popen(["sleep", "20"], stdin=subprocess.DEVNULL)
+    what = ["--", "sleep", "20"] if verb == "run" else ["--pid", job.pid]
+    recorder = nilo.start(verb, "--quiet", *what)
+    try:
+        wait_until(lambda: recorded_secs(nilo) > 1.5, "a recording")
+        recorder.kill()
+        recorder.wait()
+        shown = nilo.show()
+        cost = shown["recorder"]
+        assert 0 < cost["cpu_secs"] < 1
+        assert cost["cpu_percent"] <= 100 * cost["cpu_secs"], cost
+        for pid in shown["left_running"] if verb == "run" else []:
+            os.kill(pid, signal.SIGKILL)
+    finally:
+        job.kill()
+        job.wait()
+
+
+def test_a_recorder_that_was_stopped_says_so(nilo):
+    process = nilo.start("run", "--", "sleep", "3")
+    wait_until(lambda: recorded_secs(nilo) > 0.2, "a recording")
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGCONT)
+    told = process.communicate(timeout=60)[1]
+    found = nilo.show()["recorder"]
+    assert found["gaps"] == 1 and found["gaps_secs"] > 1
+    said = f"1 gap of {found['gaps_secs']:.1f} s without samples"
+    assert said in told and said in nilo("show").stdout

@@ -1,6 +1,7 @@
 """A run is found by its name, and what began without a name swallows no run that has one."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -30,6 +31,17 @@ def test_a_name_with_a_slash_is_found_by_everything(nilo, folder):
     assert nilo.runs() == []
     with pytest.raises(FileNotFoundError, match="no such run: sweep/lr0.2"):
         nilometer.read_run("sweep/lr0.2")
+
+
+def test_a_name_that_is_not_utf8_is_found_as_it_was_typed(nilo, folder):
+    odd = "bad\udcff\udcfe"
+    with nilometer.init(name=odd, memory=False) as run:
+        run.log({"loss": 1.0})
+    assert nilo.show(odd)["run"] == run.id
+    assert nilo("export", odd, "-o", "out.csv").returncode == 0
+    missing = nilo("show", "no\udcff")
+    assert missing.returncode == 2 and "no run is called" in missing.stderr and "hint:" in missing.stderr
+    assert nilo("rm", odd).returncode == 0
 
 
 FIRST = {
@@ -79,6 +91,8 @@ def test_a_name_that_means_another_run_is_refused(nilo, folder, name):
     assert result.returncode == 2 and "already means a run counted from the newest; choose another name" in result.stderr
     with pytest.raises(ValueError, match="already means a run counted from the newest; choose another name"):
         nilometer.init(name=name, memory=False)
+    watched = nilo("watch", "--pid", str(os.getpid()), "--run-name", name, "--duration", "0.2")
+    assert watched.returncode == 2 and "already means a run" in watched.stderr, watched.stderr
     assert not (folder / "ran").exists() and not (folder / ".nilo").exists()
     nilometer.init(name="last-run", memory=False).finish()
     assert names(nilo) == ["last-run"]

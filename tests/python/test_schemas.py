@@ -87,6 +87,9 @@ def test_snapshots_are_answered_as_published(nilo):
         printed(nilo("snapshot", "why", file, *as_json), "snapshot-why", statuses=(1,))
         printed(nilo("snapshot", "whatif", file, *as_json), "snapshot-whatif")
     printed(nilo("snapshot", "leaks", leaking, *as_json), "snapshot-leaks", statuses=(1,))
+    for verb in "why", "leaks":
+        for answer in json.loads(nilo("snapshot", verb, leaking, fragmented, *as_json).stdout):
+            check(f"snapshot-{verb}", answer)
     printed(nilo("snapshot", "diff", leaking, fragmented, *as_json), "snapshot-diff")
 
 

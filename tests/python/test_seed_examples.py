@@ -93,7 +93,7 @@ def test_custom_oom_callbacks(capsys):
     assert block[0] == "[WARNING] OOM Warning: host memory"
     assert block[1] == "   Risk Level: high"
     assert block[2].startswith("   Current Usage: ") and block[2].endswith("%")
-    assert block[3] == "   Predicted OOM Time: not in sight"
+    assert block[3] == "   Predicted OOM Time: none"
     assert block[4].startswith("   Recommendation: ")
 
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import NILO, python, unavailable, wait_until
+from conftest import NILO, WAIT_FOR_A_SIGNAL, python, unavailable, wait_until
 
 # Waits for signals with `sigwaitinfo`, so that none is lost between two others, and writes down each.
 COUNTING = """
@@ -272,7 +272,7 @@ def test_a_crash_or_kill_of_the_command_is_a_status_not_our_own_crash(nilo, name
 
 @pytest.mark.parametrize("code", [0, 7, 130, 143])
 def test_a_command_that_handles_the_signal_gives_its_own_status(nilo, code):
-    handler = f"import signal,sys,time\nsignal.signal(signal.SIGTERM,lambda *a:sys.exit({code}))\nprint('ready',flush=True)\ntime.sleep(60)"
+    handler = f"import signal,sys,time\nsignal.signal(signal.SIGTERM,lambda *a:sys.exit({code}))\nprint('ready',flush=True)\n{WAIT_FOR_A_SIGNAL}"
     for send in (os.kill, os.killpg):
         process = nilo.start("run", "--quiet", "--", *python(handler), start_new_session=True)
         assert process.stdout.readline() == "ready\n"

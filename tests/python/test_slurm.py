@@ -28,4 +28,4 @@ def test_a_run_knows_its_slurm_job_and_what_sacct_says_of_its_gpus(nilo):
     (account,) = answer["slurm_account"]
     assert (account["gpus"], account["max_gpu_memory_bytes"]) == (2, 38888 << 20)
     text = nilo("request", "--sacct", "sacct.txt").stdout
-    assert "  4712.batch (job-4712)\n" in text and "GPU" not in text.split("What Slurm says:")[1]
+    assert "  4712.batch (job-4712)\n" in text and "GPU" not in text.split("Slurm accounting:")[1]

@@ -181,7 +181,7 @@ def test_the_command_and_the_tracker_have_one_mean(nilo, run, is_begun):
     seen = nilometer.read_run(run.path).summary()["throughput"]["samples"]
     assert (seen["total"], seen["timed"]) == (40, 40 if is_begun else 32)
     assert seen["mean_per_sec"] == pytest.approx(said["samples_per_sec"], rel=0.01)
-    assert ("MEAN is without the first batch" in nilo("show", run.path).stdout) is not is_begun
+    assert ("MEAN excludes the first batch" in nilo("show", run.path).stdout) is not is_begun
 
 
 def test_a_profilers_step_ends_with_it(run, tmp_path):

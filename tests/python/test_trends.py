@@ -148,7 +148,7 @@ def test_a_warning_is_the_block_that_the_command_prints():
         return str(OOMPrediction("host", RiskLevel.HIGH, 90.0, "a limit", *known, reason="it grows", **more)).split("\n")[3:]
 
     assert lines(480.0, 0.8, predicted_oom_range=(360.0, 660.0))[-1] == "   Reason: it grows; full in 8 minutes (6–11)"
-    assert lines() == ["   Predicted OOM Time: not in sight", "   Reason: it grows"]
+    assert lines() == ["   Predicted OOM Time: none", "   Reason: it grows"]
     assert lines(cause="above-limit") == ["   Predicted OOM Time: not known", "   Reason: it grows"]
 
 
@@ -411,7 +411,7 @@ def test_the_status_report_has_forecasts_and_growth_beside_what_it_had(tmp_path)
     with debugger:
         time.sleep(0.3)
     report = debugger.generate_report(tmp_path / "report.json")
-    added = {"resources", "python_objects", "python_objects_counted"}
+    added = {"resources", "python_objects", "python_objects_counted", "fragmentation"}
     assert set(report) == {"timestamp", "devices", "summary", "oom", "leaks"} | added
     assert {"device", "resource", "risk_level", "current_usage", "limit", "recommendations"} <= set(report["oom"][0])
     assert {"predicted_oom_seconds", "predicted_oom_range", "confidence", "reason", "cause"} <= set(report["oom"][0])
@@ -443,6 +443,6 @@ def test_one_leaking_rank_among_healthy_ones_is_found_and_named(nilo):
     assert nilo("run", "--", sys.executable, "-c", LAUNCHER).returncode == 0
     found = nilo("leak", "last")
     assert found.returncode == 1, found.stdout
-    assert "rank 2) grows" in found.stdout and "while 3 others like it stand still" in found.stdout
+    assert "rank 2) grows" in found.stdout and "while 3 similar processes are flat" in found.stdout
     leak = next(finding for finding in nilo.show()["findings"] if finding["kind"] == "leak")
     assert "rank 2)" in leak["text"]

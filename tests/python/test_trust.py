@@ -209,6 +209,13 @@ def test_errors_in_the_users_own_file_show_no_escape_bytes(nilo):
     assert not {"\x1b", "\u202e"} & set(one_line(result.stderr, "evil"))
 
 
+def test_a_mistake_as_long_as_the_file_is_told_in_a_short_line(nilo):
+    settings(nilo.folder, "a" * 100_000 + " = 1")
+    result = nilo("run", "--quiet", "--", "true")
+    told = one_line(result.stderr, "line 1: unknown setting `aaaa")
+    assert result.returncode == 0 and told.endswith("…") and len(told) < 1000
+
+
 MISTAKES = [
     ("intervall = 3", "line 1: unknown setting `intervall`, expected one of `dir`, `interval`"),
     (b'x="\xff"\n', "not UTF-8 after byte 3"),

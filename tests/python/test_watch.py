@@ -99,7 +99,8 @@ def test_a_name_means_what_nilo_runs_and_not_nilo(nilo, recorded):
         assert result.returncode in (0, 1), result.stderr
         assert json.loads(result.stdout)["looked_at"].endswith(f"(PID {pid})")
         listed = json.loads(nilo("ps", "--format", "json").stdout)["processes"]
-        assert [process["pid"] for process in listed if name in process["command"]] == [pid]
+        # The machine may have 25 that are larger.
+        assert {process["pid"] for process in listed if name in process["command"]} <= {pid}
     finally:
         watching.terminate()
         watching.wait(60)

@@ -31,11 +31,13 @@ def test_a_damaged_description_is_told_in_plain_words(nilo):
     for text, said in [
         ("[]", "expected an object"),
         (json.dumps(whole | {"recorder_pid": "x"}), 'string "x", expected a whole number'),
-        ("{", "EOF while parsing an object"),
+        ("{", "run.json is damaged (it is cut off at line 1 column 1): "),
+        ("x", "run.json is damaged (it is not JSON, at line 1 column 1): "),
     ]:
         description.write_text(text)
         result = nilo("show", description.parent)
         assert result.returncode == 2 and "run.json is damaged" in result.stderr and said in result.stderr, result.stderr
+        assert "hint: restore run.json from a copy, or delete the folder" in result.stderr
         assert "struct" not in result.stderr and "u32" not in result.stderr
     assert nilo("runs").stderr.count("run.json is damaged") == 1
 
