@@ -3,6 +3,8 @@
     cargo build --release -p nilo-allocator --example snapshot_figures
     python3 bench/allocator_snapshot.py target/release/examples/snapshot_figures [EVENTS]
 
+With NILO=target/release/nilo it measures `nilo snapshot html` too.
+
 The made-up snapshot shares its objects as torch does: one dict a frame, a list of them for each allocation and each free,
 whose two events name the same list; the text of the compile context is written with each event. A million events are about 190 MB.
 """
@@ -98,6 +100,9 @@ def main():
         print(subprocess.check_output([reader, path], text=True), end="")
         commands = {"nilo-allocator, peak and breakdown": [reader, path]}
         commands["nilo-allocator, and two replays"] = [reader, path, "replay"]
+        if nilo := os.environ.get("NILO"):
+            page = pathlib.Path(folder) / "page.html"
+            commands["nilo snapshot html"] = [nilo, "snapshot", "html", path, "-o", page]
         commands |= {name: [sys.executable, "-c", code, path] for name, code in PYTHON.items()}
         best = {}
         for _ in range(ROUNDS):
@@ -106,6 +111,8 @@ def main():
                 best[name] = min(best.get(name, figures), figures)
         for name, (seconds, rss) in best.items():
             print(f"{name:36} {seconds:6.2f} s CPU  {rss:7.0f} MB peak RSS  {rss / size:5.2f} x file")
+        if nilo:
+            print(f"the page has {page.stat().st_size / 2**20:.1f} MB")
         seconds, rss = best["nilo-allocator, peak and breakdown"]
         for goal, reached in {"1 s": seconds <= 1, "1.5 x file": rss <= 1.5 * size}.items():
             print(f"goal {goal}: {'reached' if reached else 'not reached'}")

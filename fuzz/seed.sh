@@ -56,3 +56,5 @@ mkdir -p corpus/allocator_snapshot
 for file in ../crates/nilo-allocator/testdata/seeds/*; do
     cp "$file" corpus/allocator_snapshot/
 done
+mkdir -p corpus/hook_lines
+printf '%s\n' '{"event":"exception","type_name":"ValueError","message":"no","causes":[],"frames":[{"file":"a.py","line":3,"function":"f"}],"time_nanos":42,"pid":7}' > corpus/hook_lines/exception

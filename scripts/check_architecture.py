@@ -3,6 +3,7 @@
 
 The order is that of the data flow; a crate may use only the crates named in its row here.
 Inside of the crates named in WITHOUT_CYCLES, modules do not use each other in a circle.
+Packages that the command and the extension module have in common have the same features in both, so that the wheel compiles them once.
 """
 
 import json
@@ -12,6 +13,7 @@ import sys
 
 from module_cycles import find_cycle
 from type_names import find_duplicates
+from wheel_features import find_differing, tree_of
 
 WITHOUT_CYCLES = ["nilo-answer", "nilo-cli"]
 
@@ -48,17 +50,21 @@ ALLOWED = {
     "nilo-verdict-bench": {"nilo-sample", "nilo-runfile", "nilo-forecast", "nilo-analysis"},
 }
 
-# A run file says who wrote it and in which boot; that crate does not use nilo-source.
-READS_PROC = {"crates/nilo-runfile/src/clock.rs"}
+# A run file says who wrote it and in which boot; that crate does not use nilo-source. A file without a name is named by its path there.
+READS_PROC = {"crates/nilo-runfile/src/clock.rs", "crates/nilo-buffer/src/replaced_file.rs"}
+
+
+# What each language says behind its code.
+COMMENTS = {".rs": "//", ".py": "#"}
 
 
 def readers_of_proc(root):
-    """Files of the other crates that name a path in /proc, comments left out."""
-    for path in sorted(root.glob("crates/*/src/**/*.rs")):
+    """Files of the other crates and of the Python package that name a path in /proc, comments left out."""
+    for path in sorted([*root.glob("crates/*/src/**/*.rs"), *root.glob("crates/*/hooks/**/*.py"), *root.glob("python/**/*.py")]):
         name = str(path.relative_to(root))
         if name.startswith("crates/nilo-source/") or name in READS_PROC:
             continue
-        code = (line.split("//")[0] for line in path.read_text().splitlines())
+        code = (line.split(COMMENTS[path.suffix])[0] for line in path.read_text().splitlines())
         if any('"/proc' in line for line in code):
             yield name
 
@@ -88,6 +94,8 @@ def main():
     errors += [f"{name} reads /proc, which nilo-source is there for" for name in readers_of_proc(root)]
     for name, files in find_duplicates([*root.glob("crates/*/src"), *root.glob("bench/*/src")]).items():
         errors.append(f"{len(files)} types are named {name}: {', '.join(str(file.relative_to(root)) for file in files)}")
+    differing = find_differing(tree_of(root, "nilo-cli"), tree_of(root, "nilo-py"))
+    errors += [f"{package} has other features in nilo-cli than in nilo-py, and would be compiled twice for the wheel" for package in differing]
     for error in errors:
         print(f"error: {error}", file=sys.stderr)
     print(f"{len(metadata['packages'])} crates, {len(errors)} errors")

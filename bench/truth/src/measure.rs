@@ -115,7 +115,8 @@ fn measure(
         JobKind::Busy => (JobKind::Random, settings.seconds / 4),
         kind => (kind, settings.seconds),
     };
-    let _load = (kind == JobKind::Busy).then(BusyCores::start);
+    let is_busy = matches!(kind, JobKind::Busy | JobKind::SharedMemory);
+    let _load = is_busy.then(BusyCores::start);
     if kind == JobKind::Command {
         command.args(&settings.command);
     } else {
@@ -150,7 +151,14 @@ fn measure(
         JobKind::Forks => format!("forks {}", settings.forks),
         kind => kind.name().to_owned(),
     };
-    Ok(compare(label, &truth, &curve, peak_bytes, recorder_percent))
+    let compared = compare(label, &truth, &curve, peak_bytes, recorder_percent);
+    Ok(JobComparison {
+        has_no_spikes: matches!(
+            kind,
+            JobKind::Epochs | JobKind::SharedMemory | JobKind::GrowingWorkers | JobKind::DoubleMaps
+        ),
+        ..compared
+    })
 }
 
 /// Counts until the job is over.

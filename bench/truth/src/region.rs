@@ -30,6 +30,11 @@ impl Region {
         Ok(region)
     }
 
+    /// Memory that forked processes share.
+    pub fn shared_memory(bytes: usize) -> io::Result<Region> {
+        Region::map(bytes, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, true)
+    }
+
     /// A file's pages, shared with whoever else maps it.
     pub fn shared_file(file: &File, bytes: usize) -> io::Result<Region> {
         Region::map(bytes, libc::MAP_SHARED, file.as_raw_fd(), true)

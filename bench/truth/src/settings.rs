@@ -29,7 +29,7 @@ pub struct Measure {
     #[arg(long)]
     pub nilo: PathBuf,
     /// Jobs to run, in this order.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [JobKind::Epochs, JobKind::Forks, JobKind::SharedFile, JobKind::ShortWorkers, JobKind::LateCopies, JobKind::Random])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [JobKind::Epochs, JobKind::Forks, JobKind::SharedFile, JobKind::SharedMemory, JobKind::ShortWorkers, JobKind::LateCopies, JobKind::GrowingWorkers, JobKind::DoubleMaps, JobKind::Random])]
     pub jobs: Vec<JobKind>,
     /// Seeds of the random jobs.
     #[arg(long, value_delimiter = ',', default_values_t = [1])]
@@ -89,10 +89,16 @@ pub enum JobKind {
     Forks,
     /// Two processes that map one 400 MB file, which a stranger maps as well.
     SharedFile,
+    /// A parent whose 24 workers of each of two epochs read 160 MB of shared memory, beside a busy loop for each core.
+    SharedMemory,
     /// A parent with 300 MB whose workers rewrite 30 MB each, and live for one to three samples.
     ShortWorkers,
     /// A parent with 300 MB whose workers rewrite 25 to 45 MB each, two seconds after they were forked and 0.6 s before they end.
     LateCopies,
+    /// A parent with 100 MB in huge pages that forks 300 workers, each of which takes 1 MB in small ones.
+    GrowingWorkers,
+    /// A process that has mapped a file and a memory descriptor twice, and workers that read all of it.
+    DoubleMaps,
     /// Everything in random order: fork, exit, exec, write, free, files, shared memory, huge pages, threads.
     Random,
     /// The same for a quarter of the time, beside a busy loop for each core.
@@ -109,8 +115,11 @@ impl JobKind {
             JobKind::Epochs => "epochs",
             JobKind::Forks => "forks",
             JobKind::SharedFile => "shared-file",
+            JobKind::SharedMemory => "shared-memory",
             JobKind::ShortWorkers => "short-workers",
             JobKind::LateCopies => "late-copies",
+            JobKind::GrowingWorkers => "growing-workers",
+            JobKind::DoubleMaps => "double-maps",
             JobKind::Random => "random",
             JobKind::Busy => "busy",
             JobKind::Command => "command",

@@ -53,6 +53,21 @@ fn a_file_that_strangers_map_counts_in_full() {
 }
 
 #[test]
+fn workers_that_read_shared_memory_on_a_busy_machine_raise_no_peak() {
+    meets_the_goals(&["--jobs", "shared-memory"]);
+}
+
+#[test]
+fn growth_of_workers_whose_parent_has_huge_pages_counts_once() {
+    meets_the_goals(&["--jobs", "growing-workers"]);
+}
+
+#[test]
+fn what_a_process_maps_twice_counts_once_in_curve_and_peak() {
+    meets_the_goals(&["--jobs", "double-maps"]);
+}
+
+#[test]
 fn a_random_tree_is_right_whenever_it_is_stable() {
     meets_the_goals(&["--jobs", "random", "--seeds", "1", "--seconds", "30"]);
 }

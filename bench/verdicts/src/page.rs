@@ -224,7 +224,7 @@ Asked once, after the last point.
 Left out are shapes 18 and 24, where it is a matter of definition, and traces of fewer than five steps.
 ";
 
-const BY_SHAPE: &str = "`3/4 +2`: three of four OOMs foretold, two false alarms; a dot: nothing to find and nothing imagined.\n";
+const BY_SHAPE: &str = "`3/4 +2`: three of four OOMs predicted, two false alarms; a dot: nothing to find and nothing imagined.\n";
 
 const LEAKS_BY_SHAPE: &str = "`3/4 +2`: three of four leaks found, two imagined.\n";
 

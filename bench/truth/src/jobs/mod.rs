@@ -1,10 +1,13 @@
 //! The jobs: process trees as trainings have them, and one that does everything in random order.
 
+mod double_maps;
 mod epochs;
 mod forks;
+mod growing_workers;
 mod late_copies;
 mod random;
 mod shared_file;
+mod shared_memory;
 mod short_workers;
 
 pub(crate) use shared_file::path_in as shared_file_in;
@@ -24,8 +27,11 @@ pub fn perform(job: &JobArgs) -> anyhow::Result<bool> {
         JobKind::Epochs => epochs::perform()?,
         JobKind::Forks => forks::perform(job.forks)?,
         JobKind::SharedFile => shared_file::perform(job)?,
+        JobKind::SharedMemory => shared_memory::perform()?,
         JobKind::ShortWorkers => short_workers::perform()?,
         JobKind::LateCopies => late_copies::perform()?,
+        JobKind::GrowingWorkers => growing_workers::perform()?,
+        JobKind::DoubleMaps => double_maps::perform(job)?,
         JobKind::Random | JobKind::Busy => random::perform(job)?,
         JobKind::Command => anyhow::bail!("a command is no job of the harness"),
     }

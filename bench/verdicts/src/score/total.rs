@@ -13,7 +13,7 @@ pub struct Total {
     pub ooms: u32,
     /// Of these, how many without an announcement.
     pub unpredictable_ooms: u32,
-    /// OOMs foretold.
+    /// OOMs predicted.
     pub hits: u32,
     /// Of these, how many without an announcement.
     pub unpredictable_hits: u32,
@@ -93,12 +93,12 @@ impl Total {
         }
     }
 
-    /// Share of the OOMs foretold.
+    /// Share of the OOMs predicted.
     pub fn recall(&self) -> Option<f64> {
         ratio(self.hits.into(), self.ooms.into())
     }
 
-    /// Share of the OOMs foretold among those that something announced.
+    /// Share of the OOMs predicted among those that something announced.
     pub fn recall_of_predictable(&self) -> Option<f64> {
         let hits = self.hits - self.unpredictable_hits;
         ratio(hits.into(), (self.ooms - self.unpredictable_ooms).into())
