@@ -8,7 +8,7 @@ NILO := $(CURDIR)/target/release/nilo
 
 INTEGRATIONS := $(CURDIR)/.venv-integrations/bin/python
 
-.PHONY: help demo build install develop dist environments test test-rust test-python test-dist test-integrations test-gpu test-vm check fmt bench bench-bpe bench-buffers bench-gc bench-training bench-verdicts bench-truth fuzz clean
+.PHONY: help demo build install develop dist environments test test-rust test-python test-dist test-integrations test-gpu test-vm check fmt bench bench-bpe bench-buffers bench-gc bench-batch-size bench-fit bench-planner bench-training bench-verdicts bench-truth fuzz clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -49,8 +49,8 @@ test-rust: $(TOOLS)/bin/cargo-nextest
 test-python: .venv/ready dist ## Test the package and the command as installed from the wheel
 	tests/python/install_terminal_programs.sh
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/nilometer-*.whl
-	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q -n 4 tests/python
 	$(PYTHON) -m mypy.stubtest nilometer._native
+	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q -n 4 tests/python
 
 test-dist: .venv/ready dist ## Test what is published, in a clean environment without Rust
 	$(PYTHON) -m pytest -q tests/dist
@@ -70,6 +70,7 @@ check: $(TOOLS)/bin/cargo-deny ## Format, lints, licences, dependency direction
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo check --quiet --manifest-path fuzz/Cargo.toml --no-default-features --locked --target-dir target
+	cargo fetch --quiet --locked # of every platform: nothing else needs those of others, and the next line fetches nothing
 	PATH=$(TOOLS)/bin:$$PATH cargo deny --offline check bans licenses sources
 	@if compgen -G "$${CARGO_HOME:-$$HOME/.cargo}/advisory-dbs/*" > /dev/null; then \
 		PATH=$(TOOLS)/bin:$$PATH cargo deny --offline check advisories; \
@@ -93,6 +94,15 @@ bench-buffers: develop ## Measure replay buffers with the rivals in one run; the
 bench-gc: develop ## Measure ways to collect garbage in one run
 	PYTHONPATH=$(CURDIR)/python $(PYTHON) bench/gc.py --markdown docs/benchmarks/gc.md
 
+bench-batch-size: ## Measure searches for the largest batch against the true maximum, on the CPU
+	PYTHONPATH=$(CURDIR)/python $(INTEGRATIONS) bench/batch_finder.py --markdown docs/benchmarks/batch-size.md
+
+bench-fit: develop ## Compare estimates of GPU memory with what was measured on a GPU
+	PYTHONPATH=$(CURDIR)/python $(INTEGRATIONS) -W ignore bench/fit.py --markdown docs/benchmarks/fit.md
+
+bench-planner: develop ## Measure how long checkpoint plans take
+	PYTHONPATH=$(CURDIR)/python $(PYTHON) bench/checkpoint_plan.py --markdown docs/benchmarks/planner.md
+
 bench-training: ## Measure what the optimizer saves in training; needs a GPU, PyTorch and transformers in the Python at hand
 	python3 bench/training_memory.py --json target/training.json
 	python3 bench/training_page.py target/training.json --markdown docs/benchmarks/optimize.md --date $$(date +%F)
@@ -102,7 +112,7 @@ bench-verdicts: ## Score forecasts and leak findings on traces of known outcome
 
 bench-truth: build ## Compare recorded memory with the exact pages of real process trees; needs root, takes ten minutes
 	cargo build --release --locked -p nilo-truth-bench
-	target/release/nilo-truth-bench measure --nilo $(NILO) --jobs epochs,forks,shared-file,short-workers,late-copies,random,busy \
+	target/release/nilo-truth-bench measure --nilo $(NILO) --jobs epochs,forks,shared-file,shared-memory,short-workers,late-copies,growing-workers,double-maps,random,busy \
 		--forks 3000 --seeds 1,2,3,4 --seconds 120 --markdown docs/benchmarks/truth.md
 
 fuzz: ## Fuzz every parser of outside bytes, a minute each
