@@ -2,7 +2,8 @@
 # Puts real files into the corpora: golden runs for `run_folder`, one of each for `stacks_and_attachments`, recordings of other tools for `import` (the first byte
 # chooses the file or the options), listings of a real Slurm for `sacct`, a counts file for `counts_file`, small ones for
 # `merged_counts`, small files
-# of each form for `tokenizer_files`, payloads of a buffer for `buffer_file`, snapshots for `allocator_snapshot`.
+# of each form for `tokenizer_files`, payloads of a buffer for `buffer_file`, snapshots for `allocator_snapshot`,
+# files of other programs and pieces of them for `weights_header` (the first byte chooses).
 set -eu
 cd "$(dirname "$0")"
 mkdir -p corpus/run_folder
@@ -58,3 +59,16 @@ for file in ../crates/nilo-allocator/testdata/seeds/*; do
 done
 mkdir -p corpus/hook_lines
 printf '%s\n' '{"event":"exception","type_name":"ValueError","message":"no","causes":[],"frames":[{"file":"a.py","line":3,"function":"f"}],"time_nanos":42,"pid":7}' > corpus/hook_lines/exception
+mkdir -p corpus/weights_header
+for file in ../crates/nilo-weights/testdata/*.safetensors ../crates/nilo-weights/testdata/*.gguf; do
+    { printf '\000'; cat "$file"; } > "corpus/weights_header/$(basename "$file")"
+done
+printf '\001%s' '{"__metadata__":{"format":"pt"},"b":{"dtype":"F4","shape":[2,3],"data_offsets":[61,64]},"a":{"dtype":"U8","shape":[61],"data_offsets":[0,61]}}' > corpus/weights_header/json
+for file in every-type split-00003-of-00003; do
+    { printf '\002'; tail -c +9 "../crates/nilo-weights/testdata/$file.gguf"; } > "corpus/weights_header/$file-body"
+done
+printf '\003%s' '{"metadata":{"total_size":8},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}}' > corpus/weights_header/index
+mkdir -p corpus/model_config
+for file in ../crates/nilo-model/catalogue/models/*.json; do
+    cp "$file" corpus/model_config/
+done
