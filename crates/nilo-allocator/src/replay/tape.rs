@@ -40,6 +40,12 @@ pub enum TapeError {
         /// Which allocation.
         id: u64,
     },
+    /// Sizes of which one is beyond any GPU; no tape was made.
+    #[error("a tensor would have {bytes} bytes, which is more than any GPU has")]
+    TooLarge {
+        /// What it would have.
+        bytes: u128,
+    },
     /// The limit of the settings was reached.
     #[error("event {event}: {reason}")]
     OutOfMemory {
