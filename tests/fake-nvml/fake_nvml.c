@@ -11,7 +11,7 @@
  *   fail UUID CODE                 every reading of it fails with this code, such as 15 for "GPU is lost"
  *   sensor UUID NAME VALUE         one of its sensors; without this line it is "not supported". Names: power and power_limit (in
  *                                  milliwatts), temperature, sm_clock, memory_clock, throttle (NVML's bits), ecc (uncorrected errors),
- *                                  nvlink_sent and nvlink_received (in KiB, over all links)
+ *                                  nvlink_sent and nvlink_received (in KiB, over all links), capability (ten times major and minor: 90)
  *   error UUID FUNCTION CODE       one function fails with this code for one GPU
  *   count FILE                     appends a byte to this file for every reading of memory, utilization and processes
  *   log FILE                       appends the name of every function that is asked about a GPU
@@ -35,8 +35,8 @@
 
 enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, VERSION_MISMATCH = 25, UNKNOWN = 999 };
 enum { MOST_DEVICES = 16, MOST_PROCESSES = 64, MOST_ERRORS = 16 };
-enum { POWER, POWER_LIMIT, TEMPERATURE, SM_CLOCK, MEMORY_CLOCK, THROTTLE, ECC, NVLINK_SENT, NVLINK_RECEIVED, SENSORS };
-static const char *const SENSOR_NAMES[SENSORS] = {"power", "power_limit", "temperature", "sm_clock", "memory_clock", "throttle", "ecc", "nvlink_sent", "nvlink_received"};
+enum { POWER, POWER_LIMIT, TEMPERATURE, SM_CLOCK, MEMORY_CLOCK, THROTTLE, ECC, NVLINK_SENT, NVLINK_RECEIVED, CAPABILITY, SENSORS };
+static const char *const SENSOR_NAMES[SENSORS] = {"power", "power_limit", "temperature", "sm_clock", "memory_clock", "throttle", "ecc", "nvlink_sent", "nvlink_received", "capability"};
 
 typedef struct {
     int is_part, fails_with;
@@ -313,6 +313,17 @@ int nvmlDeviceGetUUID(void *handle, char *uuid, unsigned length) {
     if (device == NULL)
         return INVALID;
     snprintf(uuid, length, "%s", device->uuid);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor) {
+    State state;
+    Device *device = device_of(&state, handle);
+    if (device == NULL)
+        return INVALID;
+    if (device->sensors[CAPABILITY] < 0)
+        return NOT_SUPPORTED;
+    *major = (int)(device->sensors[CAPABILITY] / 10), *minor = (int)(device->sensors[CAPABILITY] % 10);
     return SUCCESS;
 }
 

@@ -32,6 +32,8 @@ impl TwoGpus {
             total_bytes: Some(1000),
             reserved_bytes: Some(10),
             part_of: None,
+            compute_capability: None,
+            driver_version: None,
         };
         gpus.view.devices = Arc::new([device(0), device(1)]);
         gpus.job = vec![JOB, WORKER];

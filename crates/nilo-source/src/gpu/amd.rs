@@ -108,6 +108,8 @@ impl AmdGpus {
                 total_bytes: read_number(card.total.as_ref()).ok().flatten(),
                 reserved_bytes: Some(0),
                 part_of: None,
+                compute_capability: None,
+                driver_version: None,
             });
             gpus.cards.push(card);
         }

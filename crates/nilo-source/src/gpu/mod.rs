@@ -61,6 +61,10 @@ pub struct GpuDevice {
     pub reserved_bytes: Option<u64>,
     /// The driver's index of the divided GPU that this is a part of.
     pub part_of: Option<u32>,
+    /// Major and minor CUDA compute capability.
+    pub compute_capability: Option<(u32, u32)>,
+    /// The version of its driver.
+    pub driver_version: Option<String>,
 }
 
 /// What a GPU says of itself; `None` where its driver does not tell.

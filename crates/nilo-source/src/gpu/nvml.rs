@@ -28,6 +28,7 @@ const MIG_ENABLED: u32 = 1;
 pub(super) struct NvidiaGpus {
     opened: Vec<OpenDevice>,
     devices: Vec<GpuDevice>,
+    driver_version: Option<String>,
 }
 
 struct OpenDevice {
@@ -62,6 +63,7 @@ impl NvidiaGpus {
         let mut gpus = NvidiaGpus {
             opened: Vec::new(),
             devices: Vec::new(),
+            driver_version: nvml.sys_driver_version().ok(),
         };
         let mut refused = None;
         let mut parts = Vec::new();
@@ -105,6 +107,8 @@ impl NvidiaGpus {
             total_bytes: memory.as_ref().map(|memory| memory.total),
             reserved_bytes: memory.as_ref().map(|memory| memory.reserved),
             part_of,
+            compute_capability: capability_of(&device),
+            driver_version: self.driver_version.clone(),
         });
         self.opened.push(OpenDevice {
             device,
@@ -184,6 +188,11 @@ fn known_bytes(process: &ProcessInfo) -> Option<u64> {
 
 fn is_plausible(memory: &MemoryInfo) -> bool {
     memory.total > 0 && memory.used <= memory.total
+}
+
+fn capability_of(device: &Device<'_>) -> Option<(u32, u32)> {
+    let told = device.cuda_compute_capability().ok()?;
+    Some((told.major.try_into().ok()?, told.minor.try_into().ok()?))
 }
 
 fn is_divided(device: &Device<'_>) -> bool {
