@@ -27,7 +27,7 @@ ALLOWED = {
     "nilo-analysis": {"nilo-sample", "nilo-forecast", "nilo-advice"},
     "nilo-request": {"nilo-sample", "nilo-forecast", "nilo-analysis"},
     "nilo-follow": {"nilo-sample", "nilo-runfile", "nilo-forecast", "nilo-analysis"},
-    "nilo-answer": {"nilo-sample", "nilo-runfile", "nilo-forecast", "nilo-advice", "nilo-analysis", "nilo-request", "nilo-allocator"},
+    "nilo-answer": {"nilo-sample", "nilo-runfile", "nilo-forecast", "nilo-advice", "nilo-analysis", "nilo-request", "nilo-allocator", "nilo-weights", "nilo-model"},
     "nilo-import": {"nilo-sample"},
     "nilo-recorder": {
         "nilo-sample",
@@ -42,8 +42,9 @@ ALLOWED = {
     "nilo-export": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
     "nilo-tokenizer": set(),
     "nilo-buffer": set(),
-    "nilo-model": set(),
     "nilo-allocator": set(),
+    "nilo-weights": set(),
+    "nilo-model": {"nilo-allocator"},
     "nilo-cli": None,  # everything
     "nilo-py": None,  # everything
     "nilo-truth-bench": {"nilo-sample", "nilo-runfile"},

@@ -11,6 +11,8 @@ pub mod alert;
 pub mod bpe_train;
 pub mod damage;
 pub mod diagnosis;
+pub mod fit;
+pub mod gpu;
 pub mod growths;
 pub mod leak;
 pub mod monitor;

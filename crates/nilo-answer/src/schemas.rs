@@ -8,6 +8,13 @@ use nilo_analysis::{Comparison, Summary};
 
 use crate::alert::AlertMessage;
 use crate::bpe_train::BpeTrainAnswer;
+use crate::fit::answer::FitAnswer;
+use crate::fit::check::FitCheckAnswer;
+use crate::fit::growth::FitGrowthAnswer;
+use crate::fit::model_table::ModelTableAnswer;
+use crate::fit::names::FitNamesAnswer;
+use crate::fit::truth::FitTruthAnswer;
+use crate::gpu::GpuAnswer;
 use crate::leak::LeakAnswer;
 use crate::monitor::MonitorEvent;
 use crate::oom::OomAnswer;
@@ -33,6 +40,13 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         schema_of::<BpeTrainAnswer>("bpe-train"),
         schema_of::<Comparison>("compare"),
         told_schema_of::<Facts>("facts"),
+        schema_of::<FitAnswer>("fit"),
+        schema_of::<FitCheckAnswer>("fit-check"),
+        schema_of::<FitGrowthAnswer>("fit-growth"),
+        schema_of::<FitNamesAnswer>("fit-names"),
+        schema_of::<ModelTableAnswer>("fit-table"),
+        schema_of::<FitTruthAnswer>("fit-truth"),
+        schema_of::<GpuAnswer>("gpu"),
         schema_of::<LeakAnswer>("leak"),
         schema_of::<MonitorEvent>("monitor"),
         schema_of::<OomAnswer>("oom"),
