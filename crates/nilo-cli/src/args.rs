@@ -2,6 +2,8 @@
 
 mod bpe;
 mod diagnose;
+mod fit;
+mod gpu;
 mod help;
 mod live;
 mod look;
@@ -21,6 +23,8 @@ pub(crate) use bpe::{
     MemoryBudget, Texts, TieBreakArg,
 };
 pub(crate) use diagnose::{DiagnosisInput, LeakArgs, OomArgs};
+pub(crate) use fit::{FitArgs, Variation, gpu_memory};
+pub(crate) use gpu::GpuArgs;
 pub(crate) use help::{CompletionsArgs, ManArgs};
 pub(crate) use live::{LiveArgs, MonitorArgs, ProfileArgs};
 pub(crate) use look::{CompareArgs, RunsArgs, ShowArgs};
@@ -82,6 +86,10 @@ pub(crate) enum Verb {
     Leak(LeakArgs),
     /// Explain a PyTorch GPU memory snapshot: peaks, fragmentation, failed allocations, other allocator settings
     Snapshot(SnapshotArgs),
+    /// Estimate the GPU memory of a model before it runs, and find what makes it fit
+    Fit(FitArgs),
+    /// Check a GPU: memory in use, measured throughput, and which known models fit
+    Gpu(GpuArgs),
     /// Measure GPUs, the host and processes for a while and write a report
     Profile(ProfileArgs),
     /// Monitor a running job: memory use, warnings, leaks, and a report at the end

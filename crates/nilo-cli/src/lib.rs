@@ -99,6 +99,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Verb::Ps(_)
         | Verb::Mark(_)
         | Verb::Snapshot(_)
+        | Verb::Gpu(_)
         | Verb::Trust(_)
         | Verb::Completions(_)
         | Verb::Man(_) => settings::Settings::default(),
@@ -117,6 +118,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Verb::Oom(args) => commands::oom::run(args, &settings),
         Verb::Leak(args) => commands::leak::run(args, &settings),
         Verb::Snapshot(args) => commands::snapshot::run(args),
+        Verb::Fit(args) => commands::fit::run(args, &settings),
+        Verb::Gpu(args) => commands::gpu::run(args),
         Verb::Profile(args) => commands::profile::run(args, &settings),
         Verb::Monitor(args) => commands::monitor::run(args, &settings),
         Verb::Bpe(args) => commands::bpe::run(args, &settings),

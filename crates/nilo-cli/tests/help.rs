@@ -28,6 +28,8 @@ fn help_texts() {
         "oom",
         "leak",
         "snapshot",
+        "fit",
+        "gpu",
         "profile",
         "monitor",
         "bpe",
@@ -110,6 +112,12 @@ fn errors_are_one_sentence_and_a_hint() {
         (
             "optimize-run-and-command",
             &["optimize", "base", "--", "true"],
+        ),
+        ("gpu-unknown-model", &["gpu", "--models", "llama-9b"]),
+        ("gpu-unknown-gpu", &["gpu", "--gpu", "voodoo"]),
+        (
+            "gpu-named-and-device",
+            &["gpu", "--gpu", "t4", "--device", "0"],
         ),
         ("runs-empty", &["runs"]),
     ] {

@@ -4,6 +4,8 @@ pub(crate) mod bpe;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod export;
+pub(crate) mod fit;
+pub(crate) mod gpu;
 pub(crate) mod leak;
 pub(crate) mod leak_live;
 pub(crate) mod man;
