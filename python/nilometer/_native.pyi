@@ -35,6 +35,7 @@ __all__ = [
     "Tracker",
     "WatchedCall",
     "__version__",
+    "byte_range",
     "check_settings",
     "configured_interval",
     "current_rss",
@@ -42,12 +43,15 @@ __all__ = [
     "default_percents",
     "describe",
     "find_run",
+    "fit_known_model",
     "fragmentation_advice",
     "gpu_readings",
     "gpu_totals",
     "is_fork_of_parent",
     "is_warning",
     "job_is_over",
+    "known_gpu",
+    "known_gpus",
     "level_trend",
     "memory_limit",
     "own_rank",
@@ -97,6 +101,12 @@ def fragmentation_advice(figures: str) -> list[str]: ...
 def check_settings(text: str) -> None: ...
 def gpu_totals(levels: Sequence[tuple[int, int]]) -> tuple[int, float, float]: ...
 
+def known_gpus() -> list[tuple[str, int, tuple[int, int], int, int]]: ...
+def known_gpu(name: str) -> tuple[str, int, tuple[int, int], int, int]: ...
+def byte_range(expected: int, is_allocated: bool) -> tuple[int, int, int]: ...
+def fit_known_model(
+    model: str, choices: str, gpus: Sequence[tuple[str, int, tuple[int, int]]], max_batch: bool, ways: bool
+) -> str: ...
 def replay_allocations(
     ids: Sequence[int], sizes: Sequence[int], *, expandable_segments: bool = False
 ) -> tuple[int, int, int, int]: ...

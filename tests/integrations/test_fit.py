@@ -216,8 +216,8 @@ def test_nothing_is_allocated_here():
         ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
         ({"seq_len": 0}, "seq_len must be at least 1, not 0"),
         ({"dtype": "int3"}, "dtype must be one of fp32, bf16, fp16, not 'int3'"),
-        ({"gpu": "Voodoo 2"}, "no GPU 'Voodoo 2' is known; known are T4"),
-        ({"gpu": "A100"}, "'A100' may be A100 40GB or A100 80GB"),
+        ({"gpu": "Voodoo 2"}, 'no GPU "Voodoo 2" is known; known are P100 16GB'),
+        ({"gpu": "A100"}, '"A100" may be A100 40GB or A100 80GB'),
         ({"new_tokens": 3}, "new_tokens is for train=False"),
         ({"checkpointing": True}, "Sequential has no checkpointing to turn on"),
     ],
@@ -267,7 +267,7 @@ def test_the_command_names_what_is_wrong_with_a_file(tmp_path, text, message):
     assert told.returncode == 2 and told.stderr.startswith("error: ") and message in told.stderr and "Traceback" not in told.stderr
 
 
-@pytest.mark.parametrize("module", ["gpus", "tracing", "estimating"])
+@pytest.mark.parametrize("module", ["gpus", "tracing", "estimates"])
 def test_the_examples_of_the_docstrings_hold(module):
     import doctest
     import importlib

@@ -15,6 +15,7 @@ mod errors;
 mod exceptions;
 mod exit_status;
 mod exporting;
+mod fit;
 mod flatten;
 mod forecaster;
 mod gpus;
@@ -67,6 +68,8 @@ mod _native {
     use super::defaults::{default_percents, gpu_totals};
     #[pymodule_export]
     use super::exceptions::record_exception;
+    #[pymodule_export]
+    use super::fit::{byte_range, fit_known_model, known_gpu, known_gpus};
     #[pymodule_export]
     use super::forecaster::{PyForecaster, is_warning, level_trend, warning_text};
     #[pymodule_export]

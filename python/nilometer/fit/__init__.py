@@ -2,12 +2,15 @@
 
     from nilometer.fit import estimate
 
+    print(estimate("llama-3.1-8b", batch_size=8, seq_len=2048, gpu="H100"))
+
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     print(estimate(model, batch_size=8, seq_len=2048, dtype="bf16"))
 
 `estimate` runs a few steps of the model on tensors without data, notes each allocation that PyTorch would make on a GPU,
-and sends these through a model of PyTorch's caching allocator. `trace` does so for any function of yours.
+and sends these through a model of PyTorch's caching allocator. Models that are known by name need no PyTorch for that; any other is traced.
+`fit` answers what `nilo fit` does. `trace` estimates any function of yours.
 Nothing here imports torch until it is used.
 """
 
@@ -17,8 +20,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .estimating import Estimate as Estimate
-    from .estimating import estimate as estimate
+    from .answers import Estimate as Estimate
+    from .estimates import FitError as FitError
+    from .estimates import estimate as estimate
+    from .estimates import fit as fit
     from .gpus import Gpu as Gpu
     from .gpus import find_gpu as find_gpu
     from .tracing import Trace as Trace
@@ -26,8 +31,10 @@ if TYPE_CHECKING:
     from .tracing import trace as trace
 
 _HOMES = {
-    "Estimate": "estimating",
-    "estimate": "estimating",
+    "Estimate": "answers",
+    "FitError": "estimates",
+    "estimate": "estimates",
+    "fit": "estimates",
     "Gpu": "gpus",
     "find_gpu": "gpus",
     "Trace": "tracing",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from .._native import byte_range
 from .._trouble import require, require_type
+from .answers import Estimate, Range
 from .fake_copy import fake_batch, fake_model
-from .gpus import Gpu, find_gpu
+from .gpus import Gpu
 from .generating import generated
 from .inputs import made_batch
 from .tracing import Trace, TraceSession, tracing
@@ -19,9 +20,6 @@ from .tracing import Trace, TraceSession, tracing
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # The allocator has found its segments by then.
 _STEPS = 3
-# Against 21 measured cases (docs/benchmarks/fit.md) allocated memory was within 1 %, reserved memory within 5 %.
-_ALLOCATED_SPREAD = 0.01
-_RESERVED_SPREAD = 0.05
 
 _Optimizer = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
 _OPTIMIZERS: dict[str, _Optimizer] = {
@@ -35,60 +33,7 @@ _OPTIMIZERS: dict[str, _Optimizer] = {
 }
 
 
-@dataclass(frozen=True)
-class Range:
-    """Bytes: what is expected, and between which figures the true one should be."""
-
-    low: int
-    expected: int
-    high: int
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What a model will take on a GPU.
-
-    Args:
-        allocated: The most that PyTorch's tensors take (`torch.cuda.max_memory_allocated()`).
-        reserved: The most that PyTorch takes from the driver (`torch.cuda.max_memory_reserved()`).
-        process: What the driver (`nvidia-smi`) tells of the process: reserved memory, CUDA's context and loaded kernels.
-        parts: Bytes by what they are for; they add up to what is expected of the process.
-        phase: In which phase the peak falls.
-        gpu: For which GPU.
-        parameters: How many the model has.
-        assumptions: What was assumed where the model asks for values of tensors.
-    """
-
-    allocated: Range
-    reserved: Range
-    process: Range
-    parts: dict[str, int]
-    phase: str
-    gpu: Gpu
-    parameters: int
-    assumptions: list[str] = field(default_factory=list)
-
-    def fits(self, gpu: str | Gpu | None = None) -> bool | None:
-        """Whether it fits a GPU: None where that lies between the lowest and the highest figure."""
-        limit = self.gpu if gpu is None else gpu if isinstance(gpu, Gpu) else find_gpu(gpu)
-        if self.process.high <= limit.memory_bytes:
-            return True
-        return False if self.process.low > limit.memory_bytes else None
-
-    def __str__(self) -> str:
-        answer = {True: "fits", False: "does not fit", None: "may not fit"}[self.fits()]
-        lines = [
-            f"{self.parameters:,} parameters on {self.gpu.name} ({_size(self.gpu.memory_bytes)}): {answer}",
-            f"  {'process (nvidia-smi)':24}{_size(self.process.expected):>14}   {_size(self.process.low)} to {_size(self.process.high)}",
-            f"  {'reserved by PyTorch':24}{_size(self.reserved.expected):>14}",
-            f"  {'allocated by tensors':24}{_size(self.allocated.expected):>14}   peak in {self.phase}",
-            "Parts:",
-            *(f"  {name:24}{_size(size):>14}" for name, size in self.parts.items() if size),
-        ]
-        return "\n".join([*lines, *(f"assumed: {line}" for line in self.assumptions)])
-
-
-def estimate(
+def estimate_module(
     model: torch.nn.Module | Callable[[], torch.nn.Module],
     batch: Any = None,
     *,
@@ -104,26 +49,7 @@ def estimate(
     gpu: str | Gpu = "H100",
     expandable_segments: bool = False,
 ) -> Estimate:
-    """What a training (or `train=False`: a forward pass without gradients) of a model will take on a GPU. None is needed, and nothing is computed.
-
-    The model is left as it is. Make it with `torch.device("meta")`, or pass a function that makes it, so that its weights take no memory here either.
-
-    Args:
-        model: A module, or a function that makes one.
-        batch: What the model is called with: a dictionary is passed as keywords, a tuple as arguments. Only the shapes of its tensors matter.
-            Models of Hugging Face get one of `batch_size` and `seq_len`.
-        new_tokens: With `train=False`: how many tokens a model of Hugging Face generates after the batch, with its cache of keys and values.
-        optimizer: adamw, adamw-fused, adamw-for-loop, adam, sgd, sgd-momentum, adafactor, or a function from parameters to an optimizer.
-        dtype: Of the weights: fp32, bf16, fp16; as they are if it is not given.
-        autocast: bf16 or fp16 for a forward pass under `torch.autocast`.
-        checkpointing: Turns on the checkpointing of a model of Hugging Face.
-        loss: From the model and the batch to the loss. Otherwise it is `.loss` of what the model returns, or else the mean of that.
-        gpu: A name of `nilometer.fit.gpus.GPUS`.
-
-    >>> tower = torch.nn.Sequential(torch.nn.Linear(1024, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 1024))
-    >>> estimate(tower, torch.empty(512, 1024), optimizer="sgd", gpu="T4").fits()
-    True
-    """
+    """Runs a few steps of a model inside a trace: see `nilometer.fit.estimate`."""
     require_type(batch_size, int, "batch_size")
     require(batch_size >= 1, f"batch_size must be at least 1, not {batch_size}")
     require(seq_len is None or seq_len >= 1, f"seq_len must be at least 1, not {seq_len}")
@@ -212,20 +138,12 @@ def _answer(result: Trace, parameters: int) -> Estimate:
     process = reserved + context
     parts = result.parts | {"unused by the allocator": reserved - allocated, "CUDA context": context}
     return Estimate(
-        allocated=_spread(allocated, _ALLOCATED_SPREAD),
-        reserved=_spread(reserved, _RESERVED_SPREAD),
-        process=_spread(process, _RESERVED_SPREAD),
+        allocated=Range(*byte_range(allocated, True)),
+        reserved=Range(*byte_range(reserved, False)),
+        process=Range(*byte_range(process, False)),
         parts=parts,
         phase=result.phase,
         gpu=result.gpu,
         parameters=parameters,
         assumptions=result.assumptions,
     )
-
-
-def _spread(expected: int, share: float) -> Range:
-    return Range(int(expected * (1 - share)), expected, int(expected * (1 + share)))
-
-
-def _size(size: int) -> str:
-    return f"{size / (1 << 30):,.2f} GiB" if abs(size) >= 1 << 30 else f"{size / (1 << 20):,.2f} MiB"

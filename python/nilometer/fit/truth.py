@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from .._trouble import NilometerError
-from .estimating import Estimate, estimate
+from .answers import Estimate
+from .estimating import estimate_module
 from .gpus import find_gpu
 
 _MODES = ("train", "infer", "generate", "lora")
@@ -91,7 +92,7 @@ def estimate_case(case: dict[str, Any]) -> Estimate:
     if optimizer is None:
         raise CaseError(f"optimizer {case['opt']!r} is not known")
     model, batch, loss = _model_and_batch(case, mode)
-    return estimate(
+    return estimate_module(
         model,
         batch,
         batch_size=case["batch"],
