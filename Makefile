@@ -97,8 +97,8 @@ bench-gc: develop ## Measure ways to collect garbage in one run
 bench-batch-size: ## Measure searches for the largest batch against the true maximum, on the CPU
 	PYTHONPATH=$(CURDIR)/python $(INTEGRATIONS) bench/batch_finder.py --markdown docs/benchmarks/batch-size.md
 
-bench-fit: develop ## Compare estimates of GPU memory with what was measured on a GPU
-	PYTHONPATH=$(CURDIR)/python $(INTEGRATIONS) -W ignore bench/fit.py --markdown docs/benchmarks/fit.md
+bench-fit: build develop ## Compare estimates of GPU memory with what was measured on a GPU
+	NILO=$(NILO) PYTHONPATH=$(CURDIR)/python $(INTEGRATIONS) -W ignore bench/fit.py --markdown docs/benchmarks/fit.md
 
 bench-planner: develop ## Measure how long checkpoint plans take
 	PYTHONPATH=$(CURDIR)/python $(PYTHON) bench/checkpoint_plan.py --markdown docs/benchmarks/planner.md

@@ -9,8 +9,13 @@ No GPU is needed: the truth was measured before (tests/integrations/testdata).
 The Python that runs it needs nilometer, torch, transformers and accelerate; torchvision and peft for the cases of theirs.
 """
 
+import json
+import os
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +26,7 @@ from accelerate.commands.estimate import estimate_training_usage
 from frame import Program
 from page import Table
 
+from nilometer.fit import estimate, fit
 from nilometer.fit.truth import compare, read_cases
 
 TRUTH = Path(__file__).parents[1] / "tests/integrations/testdata/gpu-truth-h200.json"
@@ -121,6 +127,74 @@ def against_truth(cases):
     return table
 
 
+def closed_form(cases):
+    """The command's estimates of the same cases, which know nothing of PyTorch."""
+    table = Table(
+        "The closed form: `nilo fit --truth`, without PyTorch",
+        {
+            "case": "as above; what the closed form does not know is left out",
+            "allocated": "its estimate of allocated memory, its error",
+            "reserved": "the same for reserved memory",
+            "process": "the same for the driver's figure",
+        },
+    )
+    command = os.environ.get("NILO") or shutil.which("nilo")
+    if command is None:
+        table.notes.append("Not measured: the nilo command is not on the PATH; `make bench-fit` builds it.")
+        return table
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(cases, file)
+        file.flush()
+        arguments = [command, "fit", "--truth", file.name, "--format", "json"]
+        answer = json.loads(subprocess.run(arguments, env=os.environ | {"NILO_PYTHON": "false"}, stdout=subprocess.PIPE, check=True).stdout)
+    errors = {name: [] for name in GOALS}
+    for case in answer["cases"]:
+        if "problem" in case:
+            continue
+        row = []
+        for name in GOALS:
+            values = case[f"peak_{name}_bytes"]
+            row.append(values["estimate"] / values["truth"] - 1)
+            errors[name].append(row[-1])
+        table.rows.append([case["name"], *(f"{error:+.2%}" for error in row)])
+    for title, pick in [("median, without sign", statistics.median), ("worst, without sign", max)]:
+        table.rows.append([title, *(f"{pick(abs(error) for error in errors[name]):.2%}" for name in errors)])
+    left_out = len(cases) - len(errors["allocated"])
+    table.notes.append(f"{len(errors['allocated'])} cases; {left_out} are of classes that only a trace knows.")
+    return table
+
+
+def speed(_cases):
+    """How long an estimate takes, by a trace and by the closed form, in one process."""
+    table = Table(
+        "How long an estimate takes",
+        {
+            "model": "training of one sequence of 2048 tokens in bf16",
+            "closed form, ms": "the best of five calls of `nilometer.fit.fit`",
+            "trace, ms": "one call of `nilometer.fit.estimate` with the module of Hugging Face",
+            "ratio": "how many times longer the trace takes",
+        },
+    )
+    slowest = 0.0
+    for name, settings in {
+        "llama-3.2-1b": {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
+        "llama-3.1-8b": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
+    }.items():
+        times = []
+        for _ in range(5):
+            started = time.perf_counter()
+            fit(name, batch_size=1, seq_len=2048, dtype="bf16")
+            times.append(1000 * (time.perf_counter() - started))
+        config = transformers.LlamaConfig(**settings)
+        started = time.perf_counter()
+        estimate(lambda config=config: transformers.LlamaForCausalLM(config), batch_size=1, seq_len=2048, dtype="bf16")
+        traced = 1000 * (time.perf_counter() - started)
+        slowest = max(slowest, min(times))
+        table.rows.append([name, f"{min(times):.1f}", f"{traced:,.0f}", f"{traced / min(times):,.0f}"])
+    table.notes.append(goal("an estimate by the closed form within 1 ms", slowest <= 1.0))
+    return table
+
+
 def goal(what, is_reached):
     return f"Goal: {what}: {'reached' if is_reached else '**missed**'}."
 
@@ -132,7 +206,7 @@ PROGRAM = Program(
         "The truth: one NVIDIA H200, PyTorch 2.11, transformers 5.17, three steps of each case (2026-11-15).",
         "Of these cases two constants were taken: cuBLAS's workspace of 32 MiB a thread, and what a process takes besides PyTorch (742 MiB). The way in which PyTorch computes T5's attention was found by its case. Nothing else was fitted; no new cases have been measured since.",
     ],
-    benchmarks={"truth": against_truth},
+    benchmarks={"truth": against_truth, "closed-form": closed_form, "speed": speed},
 )
 
 
