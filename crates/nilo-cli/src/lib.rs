@@ -11,6 +11,7 @@ mod diagnosis;
 mod end_by_signal;
 mod failure;
 mod folder;
+mod gpu_kind;
 mod listed_runs;
 mod live;
 mod output_file;

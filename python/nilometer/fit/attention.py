@@ -65,23 +65,22 @@ def scaled_dot_product_attention(
     if query.dim() == 3:
         return scaled_dot_product_attention(*(tensor.unsqueeze(0) for tensor in (query, key, value)), attn_mask, dropout_p).squeeze(0)
     is_flash = query.dtype in _HALF and attn_mask is None and query.shape[-1] == value.shape[-1] <= 256
-    if attn_mask is not None and attn_mask.requires_grad:
+    is_grouped = enable_gqa and key.shape[1] != query.shape[1]
+    if (attn_mask is not None and attn_mask.requires_grad) or (is_grouped and not is_flash):
         return _step_by_step(query, key, value, attn_mask, dropout_p, enable_gqa)
-    if enable_gqa and not is_flash and key.shape[1] != query.shape[1]:
-        repeats = query.shape[1] // key.shape[1]
-        key, value = (tensor.repeat_interleave(repeats, 1) for tensor in (key, value))
     return _FusedAttention.apply(query, key, value, is_flash)
 
 
 def _step_by_step(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor, dropout: float, enable_gqa: bool
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, dropout: float, enable_gqa: bool
 ) -> torch.Tensor:
-    """No kernel gives a mask its gradient (a learned bias, as in T5), so PyTorch does one operation after another."""
+    """No kernel gives a mask its gradient (a learned bias, as in T5) or takes grouped heads in 32 bits, so PyTorch does one operation after another."""
     if enable_gqa and key.shape[1] != query.shape[1]:
         repeats = query.shape[1] // key.shape[1]
         key, value = (tensor.repeat_interleave(repeats, 1) for tensor in (key, value))
     scores = (query * 1.0) @ (key * 1.0).transpose(-2, -1)
-    weights = (scores + mask).softmax(-1)
+    # A mask that says what is causal is added in place.
+    weights = (scores if mask is None else scores + mask).softmax(-1)
     if dropout > 0:
         weights = torch.native_dropout(weights, dropout, True)[0]
     return weights @ value

@@ -4,7 +4,7 @@ use nilo_model::config::ModelConfig;
 use nilo_model::dry_run::Dtype;
 use nilo_model::estimate::{
     ByteRange, Checkpointing, EstimateError, EstimateSettings, LossKind, ModelEstimate, Precision,
-    TriedWay, Work, estimate, largest_batch, ways_to_fit, ways_together,
+    TriedWay, Work, estimate, has_fused_kernel, largest_batch, ways_to_fit, ways_together,
 };
 use nilo_model::gpus::GpuKind;
 use nilo_weights::Weights;
@@ -264,7 +264,10 @@ impl FitRequest {
         let found = estimate(&config.shape, &settings, gpu)?;
         let mut gpus = Vec::new();
         for kind in &self.gpus {
-            let own = match kind.workspace_bytes() == gpu.workspace_bytes() {
+            let is_alike = kind.workspace_bytes() == gpu.workspace_bytes()
+                && has_fused_kernel(&config.shape, &settings, kind)
+                    == has_fused_kernel(&config.shape, &settings, gpu);
+            let own = match is_alike {
                 true => found.clone(),
                 false => estimate(&config.shape, &settings, kind)?,
             };
@@ -349,6 +352,9 @@ impl FitRequest {
                 settings.length,
                 config.max_positions.unwrap_or(0)
             ));
+        }
+        if !has_fused_kernel(&config.shape, settings, &self.gpus[0]) {
+            notes.push("attention: no kernel takes grouped heads in 32 bits, or on a GPU before Ampere, so PyTorch keeps the scores of all pairs of tokens; estimated as eager attention".to_owned());
         }
         if !settings.parallelism.is_single() {
             notes.push(

@@ -85,7 +85,7 @@ fn row(model: &KnownModel, gpus: &[GpuKind]) -> Result<TableModel, EstimateError
     let config = model.config().map_err(|_| EstimateError::Contradiction {
         reason: "a model of the catalogue has no known architecture",
     })?;
-    let process = |work: WorkChoice| -> Result<ByteRange, EstimateError> {
+    let process = |work: WorkChoice, gpu: &GpuKind| -> Result<ByteRange, EstimateError> {
         let choices = FitChoices {
             work,
             length: Some(TABLE_TOKENS),
@@ -93,13 +93,15 @@ fn row(model: &KnownModel, gpus: &[GpuKind]) -> Result<TableModel, EstimateError
             ..FitChoices::default()
         };
         let settings = choices.settings(config.dtype, config.max_positions);
-        Ok(estimate(&config.shape, &settings, &gpus[0])?.process)
+        Ok(estimate(&config.shape, &settings, gpu)?.process)
     };
-    let (inference, training) = (process(WorkChoice::Infer)?, process(WorkChoice::Train)?);
-    let verdicts = |range: ByteRange| {
-        gpus.iter()
-            .map(|gpu| FitVerdict::of(range, gpu.memory_bytes))
-            .collect()
+    let (inference, training) = (
+        process(WorkChoice::Infer, &gpus[0])?,
+        process(WorkChoice::Train, &gpus[0])?,
+    );
+    let verdicts = |work: WorkChoice| -> Result<Vec<FitVerdict>, EstimateError> {
+        let verdict = |gpu: &GpuKind| Ok(FitVerdict::of(process(work, gpu)?, gpu.memory_bytes));
+        gpus.iter().map(verdict).collect()
     };
     Ok(TableModel {
         slug: model.slug.to_owned(),
@@ -109,7 +111,7 @@ fn row(model: &KnownModel, gpus: &[GpuKind]) -> Result<TableModel, EstimateError
         weights_bytes: 2 * model.parameters,
         inference_bytes: inference.into(),
         training_bytes: training.into(),
-        inference: verdicts(inference),
-        training: verdicts(training),
+        inference: verdicts(WorkChoice::Infer)?,
+        training: verdicts(WorkChoice::Train)?,
     })
 }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use nilo_allocator::replay::TapeError;
 
 use super::range::{ByteRange, EstimateSpread};
-use super::settings::{EstimateSettings, Work};
+use super::settings::{EstimateSettings, Precision, Work};
 use super::sharding::{Parallelism, Sharding, Units};
 use super::trial::{Trial, try_model};
 use crate::config::ModelShape;
 use crate::dry_run::memory::{Purpose, StepPhase};
+use crate::dry_run::ops::AttentionKernel;
 use crate::family::DecoderShape;
 use crate::gpus::GpuKind;
 
@@ -76,6 +77,11 @@ pub fn estimate(
     settings.check()?;
     let settings = EstimateSettings {
         workspace_bytes: gpu.workspace_bytes(),
+        // Without a kernel PyTorch computes one operation after another, with all scores in memory.
+        attention: match has_fused_kernel(shape, settings, gpu) {
+            true => settings.attention,
+            false => AttentionKernel::Eager,
+        },
         ..settings.clone()
     };
     let own = share_of_shape(shape, &settings.parallelism)?;
@@ -98,6 +104,24 @@ pub fn estimate(
     shared.parameters = whole;
     Ok(shared)
 }
+
+/// Whether `scaled_dot_product_attention` has a kernel for the heads of a model.
+///
+/// Only flash attention takes fewer heads of keys than of queries. It computes in 16 bits, from compute capability 8.0 on (pytorch/pytorch#181528).
+pub fn has_fused_kernel(shape: &ModelShape, settings: &EstimateSettings, gpu: &GpuKind) -> bool {
+    let ModelShape::Decoder(shape) = shape else {
+        return true;
+    };
+    let is_grouped = shape.heads != shape.kv_heads && shape.latent.is_none();
+    let computes_in = match settings.precision {
+        Precision::Autocast(dtype) | Precision::Pure(dtype) => dtype,
+    };
+    let has_flash = computes_in.is_half() && gpu.capability >= FIRST_WITH_FLASH;
+    settings.attention != AttentionKernel::Sdpa || !is_grouped || has_flash
+}
+
+/// The compute capability from which on flash attention runs.
+const FIRST_WITH_FLASH: (u32, u32) = (8, 0);
 
 /// A cheap run, for counting.
 fn one_step_of(settings: &EstimateSettings) -> EstimateSettings {

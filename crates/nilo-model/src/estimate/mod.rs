@@ -12,7 +12,7 @@ mod size_limit;
 mod trial;
 mod ways;
 
-pub use estimated::{EstimateError, EstimatedPart, ModelEstimate, estimate};
+pub use estimated::{EstimateError, EstimatedPart, ModelEstimate, estimate, has_fused_kernel};
 pub use largest_batch::{LARGEST_BATCH, LargestBatch, largest_batch};
 pub use multiplications::forward_multiplications;
 pub use phase_peaks::PhasePeak;

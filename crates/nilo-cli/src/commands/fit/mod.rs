@@ -11,12 +11,13 @@ use std::path::Path;
 
 use nilo_answer::fit::answer::{FitError, FitPart, FitVerdict, FitWay};
 use nilo_answer::fit::{FitAnswer, FitModel, FitModelError, FitRequest};
-use nilo_model::gpus::{GpuKind, GpuNameError, find_gpu};
+use nilo_model::gpus::{GpuKind, find_gpu};
 use nilo_plot::{Chart, MemoryBar, memory_bars};
 use nilo_sample::units::format_bytes;
 
-use crate::args::{FitArgs, TextOrJson, gpu_memory};
+use crate::args::{FitArgs, TextOrJson};
 use crate::failure::{Failure, note};
+use crate::gpu_kind::named_gpu;
 use crate::output_file::{is_stdout, refuse_overwriting, write_file};
 use crate::png::png;
 use crate::screen::Screen;
@@ -35,7 +36,11 @@ pub(crate) fn run(args: FitArgs, settings: &Settings) -> Result<u8, Failure> {
     if args.list {
         return list::run(args.format);
     }
-    let gpus = named_gpus(&args.gpus)?;
+    let gpus: Vec<GpuKind> = args
+        .gpus
+        .iter()
+        .map(|name| named_gpu(name))
+        .collect::<Result<_, _>>()?;
     if args.table {
         return table::run(args.model.as_deref(), &gpus, args.format);
     }
@@ -102,28 +107,6 @@ fn print(answer: &FitAnswer, format: TextOrJson) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// GPUs by name, or by their memory.
-fn named_gpus(names: &[String]) -> Result<Vec<GpuKind>, Failure> {
-    let kind = |name: &String| match gpu_memory(name) {
-        Some(bytes) => Ok(GpuKind::of_memory(name, bytes)),
-        None => find_gpu(name).map_err(|error| {
-            let hint = match &error {
-                GpuNameError::Unknown { .. } => {
-                    "`nilo fit --list` lists all GPUs; a memory such as 24GiB will do as well"
-                }
-                GpuNameError::Ambiguous { .. } => "name one of them",
-            };
-            match &error {
-                GpuNameError::Unknown { name, .. } => {
-                    Failure::new(format!("no GPU {name:?} is known")).hint(hint)
-                }
-                GpuNameError::Ambiguous { .. } => Failure::new(&error).hint(hint),
-            }
-        }),
-    };
-    names.iter().map(kind).collect()
 }
 
 fn model_failure(error: FitModelError) -> Failure {

@@ -2,16 +2,14 @@
 
 use nilo_answer::fit::model_table::ModelTableAnswer;
 use nilo_model::catalogue::find_model;
-use nilo_model::gpus::{GpuKind, find_gpu};
+use nilo_model::gpus::GpuKind;
 
 use crate::args::TextOrJson;
 use crate::failure::Failure;
+use crate::gpu_kind::common_gpus;
 use crate::screen::Screen;
 use crate::text::fit_table::write_model_table;
 use crate::text::json::write_json;
-
-/// GPUs of a table for which none were named: of each size that is common, one.
-const COMMON: [&str; 6] = ["T4", "RTX 4090", "A100 40GB", "L40S", "H100 SXM", "H200"];
 
 pub(super) fn run(
     model: Option<&str>,
@@ -27,10 +25,7 @@ pub(super) fn run(
         })?],
     };
     let gpus = match gpus.is_empty() {
-        true => COMMON
-            .iter()
-            .map(|name| find_gpu(name))
-            .collect::<Result<_, _>>()?,
+        true => common_gpus()?,
         false => gpus.to_vec(),
     };
     let answer = ModelTableAnswer::of(&models, &gpus)?;

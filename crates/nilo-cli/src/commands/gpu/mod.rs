@@ -10,20 +10,18 @@ use nilo_answer::gpu::devices::ListedGpu;
 use nilo_answer::gpu::requirements::common_models;
 use nilo_answer::gpu::{GpuAnswer, MachineGpus};
 use nilo_model::catalogue::{KnownModel, find_model};
-use nilo_model::gpus::{GpuKind, GpuNameError, find_gpu};
+use nilo_model::gpus::GpuKind;
 
 use self::machine::MachineLook;
-use crate::args::{GpuArgs, TextOrJson, gpu_memory};
+use crate::args::{GpuArgs, TextOrJson};
 use crate::failure::{Failure, note};
+use crate::gpu_kind::{common_gpus, named_gpu};
 use crate::output_file::write_file;
 use crate::recording::check_writable;
 use crate::screen::Screen;
 use crate::text::gpu::write_gpu_check;
 use crate::text::json::{json_text, write_json};
 use crate::wrap::WrappingWriter;
-
-/// Models are compared with these where there is no GPU: of each size that is common, one.
-const COMMON_GPUS: [&str; 6] = ["T4", "RTX 4090", "A100 40GB", "L40S", "H100 SXM", "H200"];
 
 pub(crate) fn run(args: GpuArgs) -> Result<u8, Failure> {
     check_writable(args.output.as_deref(), "report")?;
@@ -33,10 +31,7 @@ pub(crate) fn run(args: GpuArgs) -> Result<u8, Failure> {
         None => look(&args)?,
     };
     let kinds = match kinds.is_empty() {
-        true => COMMON_GPUS
-            .iter()
-            .map(|name| find_gpu(name))
-            .collect::<Result<_, _>>()?,
+        true => common_gpus()?,
         false => kinds,
     };
     let answer = GpuAnswer::of(machine, &models, &kinds);
@@ -141,18 +136,6 @@ fn named_models(args: &GpuArgs) -> Result<Vec<KnownModel>, Failure> {
         }
     }
     Ok(models)
-}
-
-/// A GPU by its name, or by its memory.
-fn named_gpu(name: &str) -> Result<GpuKind, Failure> {
-    if let Some(bytes) = gpu_memory(name) {
-        return Ok(GpuKind::of_memory(name, bytes));
-    }
-    find_gpu(name).map_err(|error| match &error {
-        GpuNameError::Unknown { name, .. } => Failure::new(format!("no GPU {name:?} is known"))
-            .hint("`nilo fit --list` lists all GPUs; a memory such as 24GiB will do as well"),
-        GpuNameError::Ambiguous { .. } => Failure::new(&error).hint("name one of them"),
-    })
 }
 
 fn local_time() -> String {
