@@ -243,6 +243,22 @@ fn configurations_and_checkpoints() {
     let with_weights = json_of(here.path(), &["model", "-b", "2", "-s", "128"]);
     assert_eq!(with_weights["model"]["checkpoint_bytes"], 2 * 1_692_928);
     assert_eq!(with_weights["method"], "closed-form");
+    // A configuration without a type has that of the checkpoint, or else what PyTorch takes.
+    let mut untyped = config();
+    untyped.as_object_mut().unwrap().remove("torch_dtype");
+    std::fs::write(folder.join("config.json"), untyped.to_string()).unwrap();
+    assert_eq!(
+        json_of(here.path(), &["model"])["settings"]["dtype"],
+        "bf16"
+    );
+    std::fs::write(here.path().join("untyped.json"), untyped.to_string()).unwrap();
+    let of_untyped = json_of(here.path(), &["untyped.json"]);
+    assert_eq!(of_untyped["settings"]["dtype"], "fp32");
+    assert!(
+        of_untyped["notes"]
+            .to_string()
+            .contains("so fp32 is assumed")
+    );
     // Other weights than those of the architecture are told.
     write_safetensors(&folder.join("model.safetensors"), 1000);
     let notes = json_of(here.path(), &["model"])["notes"].to_string();
@@ -334,6 +350,22 @@ fn wrong_input_is_one_sentence_and_a_hint() {
     write("text.json", &with("vocab_size", json!("many")));
     write("heads.json", &with("num_key_value_heads", json!(3)));
     write("missing.json", &with("hidden_size", Value::Null));
+    write(
+        "quantized.json",
+        &with("quantization_config", json!({"bits": 4})),
+    );
+    write(
+        "head.json",
+        &with("architectures", json!(["LlamaForSequenceClassification"])),
+    );
+    let pipe = here.path().join("pipe.json");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
     write("cut.safetensors", "abc");
     write("weights.bin", "\u{80}\u{2}}q");
     write_safetensors(&here.path().join("alone.safetensors"), 1000);
@@ -350,6 +382,9 @@ fn wrong_input_is_one_sentence_and_a_hint() {
         &["text.json"],
         &["heads.json"],
         &["missing.json"],
+        &["quantized.json"],
+        &["head.json"],
+        &["pipe.json"],
         &["cut.safetensors"],
         &["alone.safetensors"],
         &["gpt2", "--gpu", "a100"],
@@ -366,6 +401,8 @@ fn wrong_input_is_one_sentence_and_a_hint() {
         &["gpt2", "-o", "parts.doc"],
         &["--truth", "cases.json"],
         &["--truth", "none.json"],
+        &["gpt2", "--vary", "layers=10001"],
+        &["bert-base", "--vary", "batch"],
         &["--table", "gpt3"],
         &[],
     ] {

@@ -4,7 +4,8 @@ use nilo_model::config::ModelConfig;
 use nilo_model::dry_run::Dtype;
 use nilo_model::estimate::{
     ByteRange, Checkpointing, EstimateError, EstimateSettings, LossKind, ModelEstimate, Precision,
-    TriedWay, Work, estimate, has_fused_kernel, largest_batch, ways_to_fit, ways_together,
+    Sharding, TriedWay, Work, estimate, has_fused_kernel, largest_batch, ways_to_fit,
+    ways_together,
 };
 use nilo_model::gpus::GpuKind;
 use nilo_weights::Weights;
@@ -124,14 +125,24 @@ pub struct FitSettings {
     pub loss_chunks: u64,
     /// The rank of adapters; `null` without.
     pub lora_rank: Option<u64>,
+    /// Layers with adapters, attention or all; `null` without.
+    pub lora_layers: Option<&'static str>,
+    /// The type of adapters; `null` without.
+    pub lora_dtype: Option<&'static str>,
     /// Bits of frozen weights; `null` as they are.
     pub quantized_bits: Option<u64>,
     /// GPUs with batches of their own.
     pub ranks: u64,
+    /// How these share the model: ddp, zero1, zero2 or zero3 (FSDP).
+    pub sharding: &'static str,
     /// GPUs that share each matrix.
     pub tensor_parallel: u64,
     /// GPUs that share the layers.
     pub pipeline_parallel: u64,
+    /// Whether the optimizer's state is in the memory of the host.
+    pub offload_optimizer: bool,
+    /// Whether PyTorch's allocator has that setting.
+    pub expandable_segments: bool,
 }
 
 /// How an estimate was made.
@@ -239,6 +250,12 @@ pub enum FitError {
     /// The settings cannot be estimated.
     #[error(transparent)]
     Estimate(#[from] EstimateError),
+    /// Something that was written down for decoders is asked of another model.
+    #[error("how memory grows is known for decoders only, not for {name}")]
+    DecodersOnly {
+        /// The model.
+        name: String,
+    },
     /// Only weights are known, and activations are asked for.
     #[error("{name} has no architecture beside its weights: {reason}")]
     WeightsAlone {
@@ -259,7 +276,8 @@ impl FitRequest {
     }
 
     fn of_architecture(&self, config: &ModelConfig) -> Result<FitAnswer, FitError> {
-        let settings = self.choices.settings(config.dtype, config.max_positions);
+        let published = config.dtype.or_else(|| self.checkpoint_dtype());
+        let settings = self.choices.settings(published, config.max_positions);
         let gpu = &self.gpus[0];
         let found = estimate(&config.shape, &settings, gpu)?;
         let mut gpus = Vec::new();
@@ -327,6 +345,18 @@ impl FitRequest {
         ))
     }
 
+    /// The type of most weights of the checkpoint.
+    fn checkpoint_dtype(&self) -> Option<Dtype> {
+        let kinds = self.model.weights.as_ref()?.by_kind();
+        let (name, _) = kinds.iter().max_by_key(|(_, total)| total.parameters)?;
+        match name.as_str() {
+            "F32" => Some(Dtype::F32),
+            "BF16" => Some(Dtype::Bf16),
+            "F16" => Some(Dtype::F16),
+            _ => None,
+        }
+    }
+
     fn notes(
         &self,
         config: &ModelConfig,
@@ -342,6 +372,10 @@ impl FitRequest {
                     "the checkpoint has {stored} weights, and the architecture {made}: the estimate is of the architecture"
                 ));
             }
+        }
+        let is_chosen = self.choices.dtype.is_some() || self.choices.autocast.is_some();
+        if !is_chosen && config.dtype.or_else(|| self.checkpoint_dtype()).is_none() {
+            notes.push("the configuration names no type of weights that can be trained, so fp32 is assumed; --dtype chooses another".to_owned());
         }
         if config
             .max_positions
@@ -519,14 +553,33 @@ impl FitSettings {
                 LossKind::Chunked(count) => count,
             },
             lora_rank: settings.adapters.as_ref().map(|adapters| adapters.rank),
+            lora_layers: settings
+                .adapters
+                .as_ref()
+                .map(|adapters| match adapters.everywhere {
+                    true => "all",
+                    false => "attention",
+                }),
+            lora_dtype: settings
+                .adapters
+                .as_ref()
+                .map(|adapters| dtype_name(adapters.dtype)),
             quantized_bits: match settings.packing {
                 nilo_model::family::WeightPacking::None => None,
                 nilo_model::family::WeightPacking::EightBits => Some(8),
                 nilo_model::family::WeightPacking::FourBits => Some(4),
             },
             ranks: settings.parallelism.ranks,
+            sharding: match settings.parallelism.sharding {
+                Sharding::Replicated => "ddp",
+                Sharding::OptimizerStates => "zero1",
+                Sharding::Gradients => "zero2",
+                Sharding::Weights => "zero3",
+            },
             tensor_parallel: settings.parallelism.tensor,
             pipeline_parallel: settings.parallelism.pipeline,
+            offload_optimizer: settings.parallelism.offloads_optimizer,
+            expandable_segments: settings.expandable_segments,
         }
     }
 }

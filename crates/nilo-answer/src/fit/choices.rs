@@ -29,7 +29,7 @@ pub struct FitChoices {
     pub batch: u64,
     /// Tokens of each; the longest that the model was made for, up to 2048, where none are given.
     pub length: Option<u64>,
-    /// The type of the weights; the published one where none is given.
+    /// The type of the weights; the published one where none is given, and 32 bits where none is known.
     pub dtype: Option<Dtype>,
     /// The type of computations over 32-bit weights.
     pub autocast: Option<Dtype>,
@@ -92,7 +92,7 @@ impl FitChoices {
     ) -> EstimateSettings {
         let precision = match self.autocast {
             Some(dtype) => Precision::Autocast(dtype),
-            None => Precision::Pure(self.dtype.or(published).unwrap_or(Dtype::Bf16)),
+            None => Precision::Pure(self.dtype.or(published).unwrap_or(Dtype::F32)),
         };
         let longest = max_positions.unwrap_or(DEFAULT_LENGTH).min(DEFAULT_LENGTH);
         EstimateSettings {

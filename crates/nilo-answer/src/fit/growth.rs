@@ -69,6 +69,8 @@ pub struct GrowthRow {
     pub verdict: FitVerdict,
 }
 
+/// As many as a configuration may have.
+const MOST_LAYERS: u64 = 10_000;
 /// How often the value is doubled where none are given.
 const DOUBLINGS: u32 = 5;
 
@@ -89,9 +91,8 @@ impl FitGrowthAnswer {
                 _ => None,
             });
         let Some((config, shape)) = known else {
-            return Err(FitError::WeightsAlone {
+            return Err(FitError::DecodersOnly {
                 name: model.name.clone(),
-                reason: "how memory grows is known for decoders only".to_owned(),
             });
         };
         let settings = choices.settings(config.dtype, config.max_positions);
@@ -159,6 +160,11 @@ fn with_value(
         VariedSetting::Batch => settings.batch = value,
         VariedSetting::Seq => settings.length = value,
         VariedSetting::Vocab => shape.vocabulary = value,
+        VariedSetting::Layers if value > MOST_LAYERS => {
+            return Err(EstimateError::Contradiction {
+                reason: "a model has at most 10000 layers",
+            });
+        }
         VariedSetting::Layers => shape.layers = value,
         VariedSetting::Width => {
             if !value.is_multiple_of(shape.head_dim) {

@@ -55,6 +55,12 @@ pub enum FitModelError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// A pipe, a device or a socket.
+    #[error("the configuration is not a regular file: {}", path.display())]
+    NotAFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// A configuration as long as a checkpoint.
     #[error("the configuration has more than {LARGEST_CONFIG_BYTES} bytes: {}", path.display())]
     TooLarge {
@@ -181,6 +187,12 @@ fn read_config(path: &Path) -> Result<ModelConfig, FitModelError> {
         path: path.to_owned(),
         source,
     };
+    // A pipe would be waited for.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(FitModelError::NotAFile {
+            path: path.to_owned(),
+        });
+    }
     let file = std::fs::File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
     file.take(LARGEST_CONFIG_BYTES + 1)

@@ -184,7 +184,7 @@ fn write_ways(out: &mut dyn Write, screen: Screen, answer: &FitAnswer) -> std::i
         writeln!(out)?;
         writeln!(
             out,
-            "None of these makes it fit, not even together: a larger GPU, more GPUs or a smaller model is needed."
+            "None of these makes it fit, not even together: a smaller batch, shorter sequences, a larger GPU, more GPUs or a smaller model is needed."
         )?;
     }
     writeln!(out)
@@ -225,17 +225,28 @@ pub(crate) fn settings_in_words(settings: &FitSettings) -> String {
     if let Some(rank) = settings.lora_rank {
         words.push(format!("LoRA of rank {rank}"));
     }
+    if let (Some(layers), Some(dtype)) = (settings.lora_layers, settings.lora_dtype) {
+        words.push(format!("adapters on {layers} layers in {dtype}"));
+    }
     if let Some(bits) = settings.quantized_bits {
         words.push(format!("{bits}-bit weights"));
     }
+    if settings.ranks > 1 {
+        words.push(format!("{} ranks ({})", settings.ranks, settings.sharding));
+    }
     for (count, name) in [
-        (settings.ranks, "ranks"),
         (settings.tensor_parallel, "GPUs share each matrix"),
         (settings.pipeline_parallel, "GPUs share the layers"),
     ] {
         if count > 1 {
             words.push(format!("{count} {name}"));
         }
+    }
+    if settings.offload_optimizer {
+        words.push("optimizer state on the host".to_owned());
+    }
+    if settings.expandable_segments {
+        words.push("expandable segments".to_owned());
     }
     words.join(", ")
 }

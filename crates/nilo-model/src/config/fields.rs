@@ -25,6 +25,10 @@ impl<'a> Fields<'a> {
         self.0.get(field).filter(|value| !value.is_null())
     }
 
+    pub(super) fn has(&self, field: &str) -> bool {
+        self.get(field).is_some()
+    }
+
     /// A count of at least 1.
     pub(super) fn number(&self, field: &'static str) -> Result<Option<u64>, ConfigError> {
         let Some(value) = self.get(field) else {

@@ -67,6 +67,9 @@ pub const KNOWN_TYPES: [&str; 20] = [
     "whisper",
 ];
 
+/// Ends of the names of classes that predict the next token.
+const DECODER_HEADS: [&str; 2] = ["ForCausalLM", "LMHeadModel"];
+
 impl ModelConfig {
     /// Reads a `config.json`.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
@@ -80,9 +83,22 @@ impl ModelConfig {
     pub fn from_value(value: &Value) -> Result<Self, ConfigError> {
         let fields = Fields::of(value)?;
         let model_type = fields.text("model_type")?.ok_or(ConfigError::NoModelType)?;
+        let refused = |variant| {
+            Err(ConfigError::UnknownVariant {
+                model_type: model_type.clone(),
+                variant,
+            })
+        };
+        if fields.has("quantization_config") {
+            return refused("quantized weights (quantization_config)");
+        }
         let shape = if encoders::TYPES.contains(&model_type.as_str()) {
             encoders::shape(&model_type, &fields)?
         } else {
+            let head = fields.first_text("architectures");
+            if head.is_some_and(|head| !DECODER_HEADS.iter().any(|known| head.ends_with(known))) {
+                return refused("another head than that for the next token");
+            }
             let shape = decoders::decoder_shape(&model_type, &fields)?;
             decoders::check(&shape)?;
             ModelShape::Decoder(Box::new(shape))

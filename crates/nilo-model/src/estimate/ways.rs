@@ -155,6 +155,9 @@ impl Way {
 /// All ways that are open to these settings, by what they cost.
 fn open_ways(settings: &EstimateSettings) -> Vec<Way> {
     let mut ways = Vec::new();
+    if !settings.expandable_segments {
+        ways.push(Way::ExpandableSegments);
+    }
     if settings.work != Work::Training {
         if settings.packing == WeightPacking::None {
             ways.extend([
@@ -163,12 +166,9 @@ fn open_ways(settings: &EstimateSettings) -> Vec<Way> {
             ]);
         }
         if settings.precision.weights() == Dtype::F32 {
-            ways.insert(0, Way::Pure16Bits);
+            ways.push(Way::Pure16Bits);
         }
         return ways;
-    }
-    if !settings.expandable_segments {
-        ways.push(Way::ExpandableSegments);
     }
     if settings.optimizer == Optimizer::AdamW {
         ways.push(Way::FusedOptimizer);
