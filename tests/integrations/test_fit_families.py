@@ -50,9 +50,9 @@ def test_the_closed_form_agrees_with_a_trace(family, settings, tmp_path):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=config._attn_implementation or "sdpa")
     traced, known = estimate(model, **shared), estimate(path, **shared)
     assert known.parameters == traced.parameters
-    difference = known.allocated.expected - traced.allocated.expected
-    # A trace adds up gradients in new memory, as its tensors have no data; on a GPU the engine does so in place.
-    one_gradient = 4 * 512 * 512 * 4
-    most = (0.01 if settings == "inference" else 0.005) * traced.allocated.expected
-    assert abs(difference) <= most or -one_gradient <= difference < 0, f"{difference / traced.allocated.expected:+.3%}"
+    # What blocks have beyond what was asked for depends on which ones are free, and so on the order of a few allocations:
+    # a trace adds up gradients in new memory, as its tensors have no data, a GPU's engine in place.
+    asked_for = [found.allocated.expected - found.parts["rounding"] for found in (known, traced)]
+    error = asked_for[0] / asked_for[1] - 1
+    assert abs(error) <= (0.01 if settings == "inference" else 0.005), f"{error:+.3%}"
     assert known.reserved.expected >= known.allocated.expected
