@@ -399,9 +399,17 @@ impl MappedTwice {
             };
             let values = resident.values.iter().zip(distinct.values);
             let samples = table.times.iter().zip(values);
-            let samples = samples.map(|(time, (rss, distinct))| (*time, *rss, rss - distinct));
-            let samples = samples.filter(|(_, _, twice)| twice.is_finite());
-            if samples.clone().any(|(_, _, twice)| twice > 0.0) {
+            let mut before = 0.0;
+            let samples = samples.map(|(time, (rss, distinct))| {
+                // A mapping that is given back is gone from the address space before its pages are from RSS: they were not mapped twice.
+                let is_given_back = *distinct < before;
+                before = *distinct;
+                let twice = if is_given_back { 0.0 } else { rss - distinct };
+                (*time, *rss, twice)
+            });
+            let samples: Vec<(u64, f64, f64)> =
+                samples.filter(|(_, _, twice)| twice.is_finite()).collect();
+            if samples.iter().any(|(_, _, twice)| *twice > 0.0) {
                 found.entry(id).or_default().samples.extend(samples);
             }
         }

@@ -203,6 +203,14 @@ fn a_spike_beside_what_is_mapped_twice_is_found() {
 }
 
 #[test]
+fn a_mapping_that_is_being_given_back_was_not_mapped_twice() {
+    // As recorded of 2 GiB of shared memory: the second sample was taken while it was mapped, the third while it was given back.
+    let rows = [(0, 158.0, 158.0), (10, 1350.0, 1350.0), (20, 1459.0, 18.0)];
+    let marks = [(0, 158.0), (10, 1350.0), (20, 2162.0)];
+    assert_eq!(resident(&mapping_twice(&rows, &marks), PARENT), 2162.0);
+}
+
+#[test]
 fn a_process_that_no_sample_saw_has_the_rise_that_it_told_itself() {
     let mut recording = fixture::recording();
     recording.description.mode = RunMode::Python;
